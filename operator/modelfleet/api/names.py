@@ -1,0 +1,58 @@
+"""Every name and label that modelfleet writes into a cluster. Pure."""
+
+from hashlib import sha256
+
+GROUP = "modelfleet.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+DEPLOYMENT_KIND = "ModelDeployment"
+DEPLOYMENT_PLURAL = "modeldeployments"
+CLASS_KIND = "AcceleratorClass"
+CLASS_PLURAL = "acceleratorclasses"
+
+DEPLOYMENT_LABEL = f"{GROUP}/deployment"
+REVISION_LABEL = f"{GROUP}/revision"
+REPLICA_LABEL = f"{GROUP}/replica"
+RANK_LABEL = f"{GROUP}/rank"
+ROLE_LABEL = f"{GROUP}/role"
+SERVING_LABEL = f"{GROUP}/serving"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "modelfleet"
+
+FIELD_MANAGER = "modelfleet"
+STATUS_MANAGER = "modelfleet-status"
+
+WORKER_CONTAINER = "worker"
+HTTP_PORT = 8000
+STATUS_PORT = 8001
+SERVICE_PORT = 80
+
+PLAN_KEY = "plan.json"
+PLAN_MOUNT = "/etc/modelfleet"
+MODELS_MOUNT = "/models"
+ENGINE_MOUNT = "/opt/engine"
+
+_NAME_LIMIT = 63  # a label's value, a Service's name and a pod's host name
+
+
+def child(deployment: str, *parts: str) -> str:
+    """The name of a child object: `deployment-part-part`, at most 63 characters, the same for the same input.
+
+    A deployment name that leaves no room is cut and told apart by a digest of the whole name.
+    """
+    tail = "".join(f"-{part}" for part in parts)
+    if len(deployment) + len(tail) <= _NAME_LIMIT:
+        return deployment + tail
+    digest = sha256(deployment.encode()).hexdigest()[:6]
+    head = deployment[: _NAME_LIMIT - len(tail) - len(digest) - 1].rstrip("-")
+    return f"{head}-{digest}{tail}"
+
+
+def pod(deployment: str, revision: str, slot: int) -> str:
+    """The name of the pod of replica `slot`."""
+    return child(deployment, revision, str(slot))
+
+
+def revision(deployment: str, revision_hash: str) -> str:
+    """The name of the ControllerRevision, and of the plan's ConfigMap."""
+    return child(deployment, revision_hash)

@@ -1,0 +1,41 @@
+"""The frozen world that a decision is made on. Pure: the shell gathers it whole, or does not decide."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the operator was started with; none of it moves a pinned plan."""
+
+    worker_image: str
+    image_pull_policy: str = "IfNotPresent"
+    propagation_s: float = 5.0
+    drain_s: float = 300.0
+    start_deadline_s: float = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """One ModelDeployment and everything that bears on it, as the API server answered.
+
+    `deployment` is the raw object. `classes` holds every AcceleratorClass of the cluster by name. `revisions`, `pods`,
+    `config_maps`, `services` are listed by our deployment label. `taken` are objects that hold a child's name without
+    being in those lists (a foreign owner, or a child that lost its label), by (kind, name). `not_serving_s` says for how
+    long (monotonic, this process) a pod's serving label has been seen off, by pod uid.
+    """
+
+    deployment: Raw
+    classes: Mapping[str, Raw]
+    revisions: tuple[Raw, ...]
+    pods: tuple[Raw, ...]
+    config_maps: tuple[Raw, ...]
+    services: tuple[Raw, ...]
+    taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
+    not_serving_s: Mapping[str, float] = field(default_factory=dict)
+    settings: Settings
+    now: datetime
