@@ -1,0 +1,220 @@
+"""ModelDeployment: the one object that most users write. What must hold between fields is in rules.py. Pure."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
+from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
+from modelfleet.api.status import ModelDeploymentStatus
+from modelfleet.api.values import (
+    ArgValue,
+    DnsLabel,
+    EnvName,
+    EnvValue,
+    FlagName,
+    ImageName,
+    ModelSource,
+    ObjectName,
+    PositiveDuration,
+    Rate,
+    ServedName,
+    Share,
+)
+
+_E2E = "e2eLatency"
+_END_TO_END = (
+    "an end-to-end latency objective is refused: it mixes waiting, prompt length and answer length, so a longer answer"
+    " breaks it and no capacity mends it; write ttft (time to first token) and tpot (time per output token) with the"
+    " load and lengths that they hold for"
+)
+
+
+class Model(ApiModel):
+    """What is served."""
+
+    source: ModelSource
+    """Where the weights are: pvc://CLAIM/PATH, a PersistentVolumeClaim in this namespace and the model's folder."""
+    served_names: Annotated[tuple[ServedName, ...], Field(min_length=1, max_length=8), Unique()] | None = None
+    """Names that clients may send as `model`. Default: the object's name."""
+    max_context_tokens: Tokens | None = None
+    """The longest context, input and output together, in tokens. Default: what the model's configuration says."""
+
+
+class Load(ApiModel):
+    """The load of the whole deployment that the promise holds for; exactly one of the two."""
+
+    requests_per_second: Rate | None = None
+    """Requests that arrive in a second, such as 12 or "0.5"."""
+    concurrency: Annotated[int, whole(1, 1_000_000)] | None = None
+    """Requests that are in flight at the same time."""
+
+
+class InputLengths(ApiModel):
+    """How long prompts are, in tokens."""
+
+    p50: Tokens
+    """Half of all prompts are at most this long."""
+    p95: Tokens
+    """95 % of all prompts are at most this long."""
+    max: Tokens | None = None
+    """Longer prompts are outside the promise. Default: maxContextTokens."""
+
+
+class OutputLengths(ApiModel):
+    """How long answers are, in tokens."""
+
+    p50: Tokens
+    """Half of all answers are at most this long."""
+    p95: Tokens
+    """95 % of all answers are at most this long."""
+
+
+class Lengths(ApiModel):
+    """The length regime that the promise holds for."""
+
+    input_tokens: InputLengths
+    """How long prompts are, in tokens."""
+    output_tokens: OutputLengths
+    """How long answers are, in tokens."""
+    shared_prefix_tokens: Annotated[int, whole(0, 100_000_000)] | None = None
+    """How many leading tokens most prompts have in common, such as a system prompt. Default: none."""
+
+
+class Objective(ApiModel):
+    """A latency promise, kept by a request whose time to first token is inside ttft and whose mean time per output
+    token is inside tpot."""
+
+    name: DnsLabel
+    """The objective's name, unique in this object."""
+    ttft: Annotated[
+        PositiveDuration, Needed("an objective needs ttft, the time to the first token, such as 500ms", _E2E)
+    ]
+    """Required. Longest time from a request's arrival to its first token, such as 500ms."""
+    tpot: Annotated[PositiveDuration, Needed("an objective needs tpot, the time per output token, such as 50ms", _E2E)]
+    """Required. Longest mean time per output token after the first, such as 50ms."""
+    share: Share = Share("99%")
+    """The share of requests that must keep both, above 0% and below 100%. Default: 99%."""
+    load: Annotated[
+        Load,
+        Needed(
+            "an objective needs the load that it holds for, such as {requestsPerSecond: 12} or {concurrency: 64}", _E2E
+        ),
+    ]
+    """Required. The load of the whole deployment that the promise holds for."""
+    lengths: Annotated[
+        Lengths,
+        Needed(
+            "an objective needs the lengths that it holds for, such as"
+            " {inputTokens: {p50: 900, p95: 4000}, outputTokens: {p50: 250, p95: 800}}",
+            _E2E,
+        ),
+    ]
+    """Required. The prompt and answer lengths that the promise holds for."""
+    e2e_latency: Annotated[None, Refused(_END_TO_END), Field(alias=_E2E)] = None
+    """Always refused: an end-to-end latency depends on how long the answer is. Write ttft and tpot instead."""
+
+
+class Accelerators(ApiModel):
+    """Which accelerators the model may run on."""
+
+    classes: Annotated[tuple[ObjectName, ...], Field(min_length=1, max_length=1), Unique()]
+    """The name of the AcceleratorClass to run on; exactly one in this version."""
+
+
+class Parallelism(ApiModel):
+    """How one replica is spread over accelerators."""
+
+    tensor: Annotated[int, whole(1, 64)] = 1
+    """Accelerators that one replica spreads each layer over (tensor parallelism), all in one node. Default: 1."""
+
+
+class ScalingMode(StrEnum):
+    """Who decides the number of replicas."""
+
+    ACTIVE = "Active"
+    MANUAL = "Manual"
+
+
+class Scaling(ApiModel):
+    """How many replicas there are."""
+
+    min_replicas: Replicas
+    """The fewest replicas, at least 1."""
+    max_replicas: Replicas
+    """The most replicas, at least minReplicas."""
+    mode: ScalingMode = ScalingMode.ACTIVE
+    """Who decides inside the bounds: the operator (Active) or `replicas` (Manual). Default: Active."""
+    replicas: Annotated[Replicas, Field(json_schema_extra={"default": 1})] = 1
+    """What `kubectl scale` and other scalers write. Counts only in mode Manual, inside the bounds."""
+
+
+class EnvVar(ApiModel):
+    """An environment variable of the engine."""
+
+    name: EnvName
+    """The variable's name, one of the allow-list."""
+    value: EnvValue = EnvValue("")
+    """The variable's value. Default: empty."""
+
+
+class Engine(ApiModel):
+    """The inference engine (vLLM) and what is passed to it."""
+
+    image: ImageName | None = None
+    """The worker's image. Default: the one that the operator was installed with."""
+    installation_claim_name: ObjectName | None = None
+    """A PersistentVolumeClaim with the engine's Python environment (bin/python), mounted read-only at /opt/engine.
+    Default: the engine is part of the image."""
+    args: Annotated[dict[FlagName, ArgValue], Field(max_length=64)] = Field(default_factory=dict)
+    """Engine flags of the allow-list, without leading dashes: {max-num-seqs: 64}. "true" or "" gives a bare flag."""
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), Unique(("name",))] = ()
+    """Environment variables of the engine, from an allow-list."""
+
+
+class Placement(ApiModel):
+    """Where worker pods may run, on top of what the AcceleratorClass says."""
+
+    node_selector: NodeSelector = Field(default_factory=dict)
+    """Node labels that must be there besides those of the AcceleratorClass."""
+    tolerations: Tolerations = ()
+    """Tolerations of the worker pods besides those of the AcceleratorClass."""
+    priority_class_name: ObjectName | None = None
+    """The PriorityClass of the worker pods. Default: the cluster's default."""
+
+
+class ModelDeploymentSpec(ApiModel):
+    """What is wanted."""
+
+    model: Model
+    """What is served."""
+    objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=4), Unique(("name",))]
+    """One to four latency promises; the first counts for requests that name none."""
+    accelerators: Accelerators
+    """Which accelerators the model may run on."""
+    parallelism: Parallelism = Parallelism()
+    """How one replica is spread over accelerators. Default: one accelerator."""
+    scaling: Scaling
+    """How many replicas there are."""
+    engine: Engine = Engine()
+    """The inference engine and what is passed to it."""
+    placement: Placement = Placement()
+    """Where worker pods may run."""
+    image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], Field(max_length=8), Unique(("name",))] = ()
+    """Secrets in this namespace to pull the worker's image with."""
+
+
+class ModelDeployment(ApiModel):
+    """A model, the latency promise that it must keep, and the accelerators it may use to keep it."""
+
+    metadata: Metadata
+    spec: ModelDeploymentSpec
+    """What is wanted."""
+    status: ModelDeploymentStatus | None = None
+    """What is; written by the operator."""
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        """The names that clients may send as `model`; the object's own name where the spec gives none."""
+        return self.spec.model.served_names or (self.metadata.name,)
