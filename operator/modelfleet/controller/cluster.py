@@ -1,0 +1,355 @@
+"""The one way to the API server. I/O. Everything above it sees values, never HTTP."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+
+from modelfleet.api import names
+from modelfleet.core.effects import Manifest
+from modelfleet.core.snapshot import Raw
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind as the REST API names it."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL's path; without a namespace, of all namespaces."""
+        root = "/api/" if "/" not in self.api_version else "/apis/"
+        parts = [root + self.api_version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts += [part for part in (self.plural, name and quote(name, safe=""), subresource) if part]
+        return "/".join(parts)
+
+
+DEPLOYMENTS = Resource(names.API_VERSION, names.DEPLOYMENT_KIND, names.DEPLOYMENT_PLURAL)
+CLASSES = Resource(names.API_VERSION, names.CLASS_KIND, names.CLASS_PLURAL, namespaced=False)
+PODS = Resource("v1", "Pod", "pods")
+SERVICES = Resource("v1", "Service", "services")
+CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
+REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
+EVENTS = Resource("events.k8s.io/v1", "Event", "events")
+CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+
+_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
+
+CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
+_RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, *CHILDREN, EVENTS, CRDS)}
+
+
+def resource_of(api_version: str, kind: str) -> Resource:
+    """The resource of a manifest's kind. KeyError: a kind that the operator has no business with."""
+    return _RESOURCES[api_version, kind]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Done; `object` is what the server stored (of a DELETE: what it answered)."""
+
+    object: Raw
+
+
+@dataclass(frozen=True)
+class Missing:
+    """404: there is no such object (or namespace)."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """409: the name is held by another object, or the object is not the one that was read."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """400, 403, 422: the server does not take this object as it is, and would not take it again at once.
+
+    Schema, admission (pod security, quota, a policy) or the operator's own rights; the message says which.
+    """
+
+    message: str
+
+
+WriteResult = Written | Missing | Conflict | Refused
+
+
+class ApiError(Exception):
+    """The API server could not be asked, or answered with an error that may pass. One sentence, no traceback needed."""
+
+    def __init__(self, message: str, *, status: int = 0, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.status = status  # 0: no answer
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True)
+class Call:
+    """One finished request, for the metrics. `code` 0: no answer."""
+
+    verb: str
+    kind: str
+    code: int
+    duration_s: float
+
+
+class Cluster(Protocol):
+    """What the controller may ask of a cluster. Every method raises ApiError."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Raw | None:
+        """The object as it is now (a consistent read); None if there is none."""
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, labels: str | None = None
+    ) -> tuple[Raw, ...]:
+        """All objects of a kind, of one namespace or of all, that match the label selector (a consistent read)."""
+
+    async def create(self, manifest: Manifest) -> WriteResult:
+        """POST; a field that the schema does not know is Refused."""
+
+    async def apply(self, manifest: Manifest, uid: str) -> WriteResult:
+        """Forced server-side apply on our child that was read with this uid; never creates, never takes over.
+
+        ValueError: the manifest names no controller. Applying without uid and owner would take over foreign objects.
+        """
+
+    async def apply_status(self, manifest: Manifest) -> WriteResult:
+        """Forced server-side apply of `manifest`'s status alone."""
+
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
+        """JSON merge patch."""
+
+    async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
+        """DELETE in the background, only if the object still has this uid."""
+
+    async def served(self, group_version: str) -> frozenset[str]:
+        """The plurals that the server serves under `group/version`; empty if it does not know it."""
+
+
+class KubernetesCluster:
+    """Cluster on the official client: its configuration and connection, raw JSON both ways."""
+
+    def __init__(self, configuration: Configuration, observe: Callable[[Call], None] = lambda _: None) -> None:
+        self._client = ApiClient(configuration)
+        self._client.user_agent = "modelfleet"
+        self._observe = observe
+        # As many requests in flight as a small API server serves without queueing us (kopf-k8s.md: 16 to 32 measured).
+        self._slots = asyncio.Semaphore(20)
+
+    async def __aenter__(self) -> "KubernetesCluster":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Raw | None:
+        answer = await self._call(_Request("GET", "get", resource, resource.path(namespace, name)))
+        if answer.status == 404:
+            return None
+        return answer.body_or_raise()
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, labels: str | None = None
+    ) -> tuple[Raw, ...]:
+        query = {"limit": "500"} | ({"labelSelector": labels} if labels else {})
+        items: list[Raw] = []
+        restarts = 0
+        while True:
+            answer = await self._call(_Request("GET", "list", resource, resource.path(namespace), query))
+            if answer.status == 410 and restarts < 3:  # the pages' snapshot expired: begin again, never mix two
+                restarts += 1
+                items.clear()
+                query.pop("continue", None)
+                continue
+            body = answer.body_or_raise()
+            # Items of a list of built-in kinds come without these two.
+            items += ({"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in body["items"])
+            token = body.get("metadata", {}).get("continue")
+            if not token:
+                return tuple(items)
+            query["continue"] = token
+
+    async def create(self, manifest: Manifest) -> WriteResult:
+        resource, namespace, _ = _locate(manifest)
+        query = {"fieldManager": names.FIELD_MANAGER, "fieldValidation": "Strict"}
+        return _written(
+            await self._call(_Request("POST", "create", resource, resource.path(namespace), query, manifest))
+        )
+
+    async def apply(self, manifest: Manifest, uid: str) -> WriteResult:
+        require_controller(manifest)
+        pinned = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+        return await self._apply(pinned, manager=names.FIELD_MANAGER)
+
+    async def apply_unowned(self, manifest: Manifest) -> WriteResult:
+        """Forced server-side apply that may create, for what belongs to the installation: its CRDs."""
+        return await self._apply(manifest, manager=names.FIELD_MANAGER)
+
+    async def apply_status(self, manifest: Manifest) -> WriteResult:
+        return await self._apply(manifest, manager=names.STATUS_MANAGER, subresource="status")
+
+    async def _apply(self, manifest: Manifest, *, manager: str, subresource: str | None = None) -> WriteResult:
+        resource, namespace, name = _locate(manifest)
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        path = resource.path(namespace, name, subresource)
+        verb = "apply" if subresource is None else f"apply_{subresource}"
+        return _written(await self._call(_Request("PATCH", verb, resource, path, query, manifest)))
+
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
+        path = resource.path(namespace, name)
+        query = {"fieldManager": names.FIELD_MANAGER}
+        return _written(await self._call(_Request("PATCH", "patch", resource, path, query, patch)))
+
+    async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
+        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        return _written(
+            await self._call(_Request("DELETE", "delete", resource, resource.path(namespace, name), {}, body))
+        )
+
+    async def served(self, group_version: str) -> frozenset[str]:
+        request = _Request("GET", "discover", Resource(group_version, "APIResourceList", ""), f"/apis/{group_version}")
+        answer = await self._call(request)
+        if answer.status == 404:
+            return frozenset()
+        return frozenset(item["name"] for item in answer.body_or_raise()["resources"])
+
+    async def _call(self, request: "_Request") -> "_Answer":
+        """Sends, waits out 429 (the server did not act on it) a few times, and turns what may pass into ApiError."""
+        for attempt in range(4):
+            async with self._slots:
+                answer = await self._send(request)
+            wait_s = answer.retry_after_s
+            if answer.status != 429 or attempt == 3 or wait_s > 10.0:
+                break
+            await asyncio.sleep(wait_s + random.random() * wait_s / 2)  # spread: everyone was told the same second
+        if answer.status in (401, 429) or answer.status >= 500:
+            raise ApiError(f"{request}: {answer.message}", status=answer.status, retry_after_s=answer.retry_after_s)
+        return answer
+
+    async def _send(self, request: "_Request") -> "_Answer":
+        loop = asyncio.get_running_loop()
+        started, code = loop.time(), 0
+        try:
+            method, url, headers, _, _ = await self._client.param_serialize(
+                method=request.method,
+                resource_path=request.path,
+                query_params=list(request.query.items()),
+                header_params={"Accept": "application/json", "Content-Type": request.content_type},
+                auth_settings=["BearerToken"],
+            )
+            response = await self._client.rest_client.request(
+                method,
+                url,
+                headers=headers,
+                body=request.body,
+                _request_timeout=aiohttp.ClientTimeout(total=30, connect=10),
+            )
+            async with AsyncExitStack() as stack:
+                stack.callback(response.response.release)
+                code = response.status
+                return _Answer(str(request), code, await response.read(), response.headers.get("Retry-After"))
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise ApiError(f"{request}: no answer ({type(error).__name__}: {error})".replace(": )", ")")) from error
+        finally:
+            self._observe(Call(request.verb, request.resource.kind, code, loop.time() - started))
+
+
+@dataclass(frozen=True)
+class _Request:
+    method: str
+    verb: str
+    resource: Resource
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+    @property
+    def content_type(self) -> str:
+        if self.method != "PATCH":
+            return "application/json"
+        return "application/merge-patch+json" if self.verb == "patch" else "application/apply-patch+yaml"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True)
+class _Answer:
+    request: str
+    status: int
+    content: bytes
+    retry_after: str | None
+
+    @property
+    def retry_after_s(self) -> float:
+        """What the server asked for, 1 s if it asked for nothing readable (it may send an HTTP date)."""
+        return float(self.retry_after) if self.retry_after and self.retry_after.isdecimal() else 1.0
+
+    @property
+    def message(self) -> str:
+        """The server's own sentence, from its Status object if it sent one."""
+        try:
+            return str(json.loads(self.content)["message"])
+        except (ValueError, KeyError, TypeError):
+            return f"HTTP {self.status} {self.content[:200].decode(errors='replace')}".strip()
+
+    @property
+    def is_another_object(self) -> bool:
+        """The server found an object with another uid than the applied one: 422 on metadata.uid (run on 1.36.3)."""
+        try:
+            causes = json.loads(self.content)["details"]["causes"]
+            return self.status == 422 and any(cause.get("field") == "metadata.uid" for cause in causes)
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    def body_or_raise(self) -> dict[str, Any]:
+        if self.status >= 300:
+            raise ApiError(f"{self.request}: {self.message}", status=self.status)
+        try:
+            body = json.loads(self.content)
+        except ValueError as error:
+            raise ApiError(f"{self.request}: the answer is not JSON", status=self.status) from error
+        return dict(body)
+
+
+def require_controller(manifest: Manifest) -> None:
+    """ValueError unless the manifest names its controller."""
+    owners = manifest["metadata"].get("ownerReferences", ())
+    if not any(owner.get("controller") for owner in owners):
+        raise ValueError(
+            f"{manifest['kind']} {manifest['metadata']['name']} names no controller and must not be applied"
+        )
+
+
+def _locate(manifest: Manifest) -> tuple[Resource, str | None, str]:
+    metadata = manifest["metadata"]
+    return resource_of(manifest["apiVersion"], manifest["kind"]), metadata.get("namespace"), metadata["name"]
+
+
+def _written(answer: _Answer) -> WriteResult:
+    if answer.is_another_object:
+        return Conflict(answer.message)
+    match answer.status:
+        case 404:
+            return Missing(answer.message)
+        case 409:
+            return Conflict(answer.message)
+        case 400 | 403 | 422:
+            return Refused(answer.message)
+    return Written(answer.body_or_raise())
