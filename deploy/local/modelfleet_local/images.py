@@ -48,42 +48,45 @@ class _Part:
 
 
 def build_images(cache: Path, *, repository: Path = images_recipe.REPOSITORY, say: Say = print) -> Mapping[str, Image]:
-    """The images `operator` and `worker` of the checkout at `repository`; what is missing is built and kept under `cache`.
+    """The images `operator` and `worker` of the checkout at `repository`; what is missing is built under `cache`.
 
     Safe to call from several processes at once. `say` gets a line before each step that takes long.
-    Raises PackagesUnavailable or PythonPackagesUnavailable, whose text says what is missing.
+    Raises ImageError, whose text says what is missing and what helps.
     """
     folder = cache / "images"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "layers").mkdir(parents=True, exist_ok=True)
     with _lock(folder / ".lock"), tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
         return _Builder(folder, Path(scratch), images_recipe.read_recipe(repository), repository, say).build()
 
 
+@dataclass(frozen=True)
 class _Builder:
-    """Holds what one call of build_images works with."""
+    """What one call of build_images works with."""
 
-    def __init__(self, folder: Path, scratch: Path, recipe: Recipe, repository: Path, say: Say) -> None:
-        self._folder, self._scratch, self._recipe, self._repository, self._say = folder, scratch, recipe, repository, say
-        (folder / "layers").mkdir(exist_ok=True)
+    folder: Path
+    scratch: Path
+    recipe: Recipe
+    repository: Path
+    say: Say
 
     def build(self) -> Mapping[str, Image]:
         base, application = self._base(), self._application()
-        images = {
-            image.name: self._image(image, [base, *self._own_parts(image), application]) for image in self._recipe.images
-        }
-        _keep_newest(self._folder / "layers", "*.tar", _KEPT_LAYERS)
-        _keep_newest(self._folder, "*/*.tar", _KEPT_ARCHIVES)
+        images = {}
+        for image in self.recipe.images:
+            images[image.name] = self._image(image, [base, *self._own_parts(image), application])
+        _keep_newest(self.folder / "layers", "*.tar", _KEPT_LAYERS)
+        _keep_newest(self.folder, "*/*.tar", _KEPT_ARCHIVES)
         return images
 
     def _image(self, image: ImageRecipe, parts: list[_Part]) -> Image:
-        config = image_config(image, self._recipe)
+        config = image_config(image, self.recipe)
         key = _key(*(part.key for part in parts), json.dumps(config, sort_keys=True))
-        reference = f"{images_recipe.REGISTRY}/{image.name}:{self._recipe.version}-{key}"
-        archive = self._folder / key / f"{image.name}.tar"
+        reference = f"{images_recipe.REGISTRY}/{image.name}:{self.recipe.version}-{key}"
+        archive = self.folder / key / f"{image.name}.tar"
         if not archive.exists():
             layers = [self._layer(part) for part in parts]
-            self._say(f"image {reference}")
-            draft = self._scratch / f"{image.name}.tar"
+            self.say(f"image {reference}")
+            draft = self.scratch / f"{image.name}.tar"
             images_archive.write_archive(reference, config, layers, draft)
             archive.parent.mkdir(exist_ok=True)
             os.replace(draft, archive)
@@ -91,10 +94,10 @@ class _Builder:
         return Image(reference, archive)
 
     def _layer(self, part: _Part) -> Layer:
-        path = self._folder / "layers" / f"{part.key}.tar"
+        path = self.folder / "layers" / f"{part.key}.tar"
         if not path.exists():
-            self._say(f"image layer: {part.title}")
-            work = Path(tempfile.mkdtemp(dir=self._scratch))
+            self.say(f"image layer: {part.title}")
+            work = Path(tempfile.mkdtemp(dir=self.scratch))
             root = work / "root"
             root.mkdir()
             part.make(root, work)
@@ -105,7 +108,7 @@ class _Builder:
         return images_archive.read_layer(path)
 
     def _base(self) -> _Part:
-        packages = images_debian.resolve_base(self._recipe.base)
+        packages = images_debian.resolve_base(self.recipe.base)
 
         def make(root: Path, scratch: Path) -> None:
             images_debian.unpack_base(packages, root, scratch)
@@ -121,20 +124,20 @@ class _Builder:
                 f"files {wanted} {[*map(str, found)]}",
                 lambda root, scratch: images_debian.unpack_files(wanted, found, root, scratch),
             )
-        pinned = images_python.requirements(image.extras, self._repository)
+        pinned = images_python.requirements(image.extras, self.repository)
         yield _Part(
             f"Python packages of the {image.name}",
-            f"dependencies {json.dumps(asdict(self._recipe))} {image.commands} {pinned}",
-            lambda root, _: images_python.install_dependencies(pinned, self._recipe, image.commands, root),
+            f"dependencies {json.dumps(asdict(self.recipe))} {image.commands} {pinned}",
+            lambda root, _: images_python.install_dependencies(pinned, self.recipe, image.commands, root),
         )
 
     def _application(self) -> _Part:
-        sources = self._scratch / "sources"
-        images_python.copy_sources(self._repository, sources)
+        sources = self.scratch / "sources"
+        images_python.copy_sources(self.repository, sources)
         return _Part(
             "modelfleet",
-            f"application {self._recipe.application} {_content(sources)}",
-            lambda root, _: images_python.install_application(sources, self._recipe, root),
+            f"application {self.recipe.application} {_content(sources)}",
+            lambda root, _: images_python.install_application(sources, self.recipe, root),
         )
 
 

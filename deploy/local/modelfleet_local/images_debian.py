@@ -8,17 +8,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import unquote
 
-from modelfleet_local.images_recipe import BasePackages, DebianFiles
+from modelfleet_local.images_recipe import BasePackages, DebianFiles, ImageError
 
 _MERGED = ("bin", "sbin", "lib", "lib64")  # Debian 12 keeps these under /usr and links to them
 _PRUNED = ("usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian", "usr/share/bash-completion")
 _PASSWD = "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/usr/sbin/nologin\n"
 _GROUP = "root:x:0:\ntty:x:5:\nnonroot:x:65532:\n"
 _NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
-
-
-class PackagesUnavailable(Exception):
-    """Debian's package index or a package could not be had; the text says which and what helps."""
 
 
 @dataclass(frozen=True, order=True)
@@ -34,7 +30,7 @@ class Package:
 
 
 def resolve_base(base: BasePackages) -> tuple[Package, ...]:
-    """The newest version of every package of the base layer, sorted, as this machine's apt would choose on an empty system."""
+    """The newest version of every package of the base layer, sorted, as apt would choose on an empty system."""
     empty_system = ("-o", "Dir::State::status=/dev/null")
     out = _apt("install", "--print-uris", "--yes", "--no-install-recommends", *empty_system, *base.packages)
     return tuple(p for p in _parse_uris(out) if p.name not in base.without)
@@ -91,17 +87,17 @@ def _fetch(packages: Iterable[Package], scratch: Path) -> Sequence[Path]:
 def _apt(*arguments: str, cwd: Path | None = None) -> str:
     """Runs apt-get, which checks signatures and sums; an index that is missing or out of date is refreshed once."""
     if shutil.which("apt-get") is None:
-        raise PackagesUnavailable("apt-get is missing: images can be built on Debian or its kind only")
+        raise ImageError("apt-get is missing: images can be built on Debian or its kind only")
     command = ("apt-get", "-qq", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root", *arguments)
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         update = ("apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120", "update")
         refresh = subprocess.run(update, capture_output=True, text=True)
         if refresh.returncode:
-            raise PackagesUnavailable(f"apt-get update failed: {refresh.stderr.strip()}")
+            raise ImageError(f"apt-get update failed: {refresh.stderr.strip()}")
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
-        raise PackagesUnavailable(f"apt-get {arguments[0]} failed, also after apt-get update: {done.stderr.strip()}")
+        raise ImageError(f"apt-get {arguments[0]} failed, also after apt-get update: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -112,7 +108,7 @@ def _unpack(archive: Path, root: Path) -> None:
         flags = ("--no-same-owner", "--no-same-permissions", "--keep-directory-symlink")
         subprocess.run(("tar", "-x", "-C", str(root), *flags), stdin=files.stdout, check=True)
     if files.returncode:
-        raise PackagesUnavailable(f"{archive.name} cannot be unpacked: dpkg-deb ended with {files.returncode}")
+        raise ImageError(f"{archive.name} cannot be unpacked: dpkg-deb ended with {files.returncode}")
 
 
 def _record(archive: Path, root: Path) -> None:

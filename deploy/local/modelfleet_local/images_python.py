@@ -1,4 +1,4 @@
-"""The Python environment of an image: packages pinned by uv.lock, console scripts, and our own code, as folders for layers."""
+"""The Python environment of an image as folders: packages pinned by uv.lock, console scripts, and our own code."""
 
 import shutil
 import subprocess
@@ -6,17 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelfleet_local.images_recipe import Recipe
+from modelfleet_local.images_recipe import ImageError, Recipe
 
 PYTHON_VERSION = "3.11"
 PYTHON = f"/usr/bin/python{PYTHON_VERSION}"  # where the base layer has it; engine volumes link to it too
 _SOURCES = ("operator/modelfleet", "worker/modelfleet_worker", "pyproject.toml", "README.md", "LICENSE")
 _INSTALLER_TRACES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json")
 _SCRIPT = "#!{environment}/bin/python\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
-
-
-class PythonPackagesUnavailable(Exception):
-    """uv is missing or could not install what uv.lock names; the text says which and what helps."""
 
 
 def requirements(extras: Sequence[str], repository: Path) -> str:
@@ -37,7 +33,7 @@ def copy_sources(repository: Path, target: Path) -> None:
 
 
 def install_dependencies(pinned: str, recipe: Recipe, commands: Sequence[str], root: Path) -> None:
-    """Makes the environment of `recipe` in `root`: `pinned` packages, a link to the base's Python, and console scripts."""
+    """Makes the environment of `recipe` in `root`: `pinned` packages, a link to the base's Python, console scripts."""
     environment = root / recipe.environment.lstrip("/")
     packages = environment / f"lib/python{PYTHON_VERSION}/site-packages"
     packages.mkdir(parents=True)
@@ -45,8 +41,8 @@ def install_dependencies(pinned: str, recipe: Recipe, commands: Sequence[str], r
     _clean(packages)
     (packages / "modelfleet.pth").write_text(f"{recipe.application}\n")
     compile_bytecode(packages, root)
-    home, version = PYTHON.rpartition("/")[0], PYTHON_VERSION
-    (environment / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\nversion = {version}\n")
+    home = PYTHON.rpartition("/")[0]
+    (environment / "pyvenv.cfg").write_text(f"home = {home}\nversion = {PYTHON_VERSION}\n")
     (environment / "bin").mkdir()
     (environment / "bin/python").symlink_to(PYTHON)
     _write_scripts(environment / "bin", root / "usr/local/bin", recipe, commands)
@@ -68,12 +64,14 @@ def compile_bytecode(folder: Path, root: Path) -> None:
     """
     if sys.version_info[:2] != tuple(map(int, PYTHON_VERSION.split("."))):
         running = ".".join(map(str, sys.version_info[:2]))
-        raise PythonPackagesUnavailable(
-            f"images hold Python {PYTHON_VERSION} and this is Python {running}: run the builder with python{PYTHON_VERSION}"
+        raise ImageError(
+            f"images hold Python {PYTHON_VERSION}, and this is Python {running}: run it with python{PYTHON_VERSION}"
         )
     mode = ("--invalidation-mode", "unchecked-hash")
     command = (sys.executable, "-I", "-m", "compileall", "-qq", "-f", *mode, "-s", str(root), "-p", "/", str(folder))
-    subprocess.run(command, env={"PYTHONHASHSEED": "0"}, check=False)  # a file that is no Python 3.11 stays uncompiled
+    done = subprocess.run(command, env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True)
+    if done.returncode:
+        raise ImageError(f"a Python file does not compile: {done.stdout.strip()}")
 
 
 def _into(folder: Path) -> tuple[str, ...]:
@@ -102,11 +100,9 @@ def _write_scripts(bin_folder: Path, links: Path, recipe: Recipe, commands: Sequ
 def _uv(*arguments: str, cwd: Path | None = None, given: str | None = None) -> str:
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
-        raise PythonPackagesUnavailable("uv is missing: run `make setup`, which installs it")
+        raise ImageError("uv is missing: run `make setup`, which installs it")
     command: tuple[str, ...] = (uv, "--quiet", *arguments)
     done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, text=True)
     if done.returncode:
-        raise PythonPackagesUnavailable(f"uv {' '.join(arguments[:2])} failed: {done.stderr.strip()}")
+        raise ImageError(f"uv {' '.join(arguments[:2])} failed: {done.stderr.strip()}")
     return done.stdout
-
-

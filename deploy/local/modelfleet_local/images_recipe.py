@@ -1,4 +1,4 @@
-"""What our images are made of, read from deploy/images/images.toml. Reads that one file and the project's own metadata."""
+"""What our images are made of, read from deploy/images/images.toml and pyproject.toml."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,6 +8,10 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 REGISTRY = "localhost/modelfleet"  # a registry that nobody serves: a missing image fails, a stranger's is never pulled
+
+
+class ImageError(Exception):
+    """An image could not be built; the text says what is missing and what helps."""
 
 
 @dataclass(frozen=True)
