@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from modelfleet.api.engine_options import ENV_NAMES, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.status import ModelDeploymentStatus
@@ -167,10 +168,14 @@ class Engine(ApiModel):
     installation_claim_name: ObjectName | None = None
     """A PersistentVolumeClaim with the engine's Python environment (bin/python), mounted read-only at /opt/engine.
     Default: the engine is part of the image."""
-    args: Annotated[dict[FlagName, ArgValue], Field(max_length=64)] = Field(default_factory=dict)
-    """Engine flags of the allow-list, without leading dashes: {max-num-seqs: 64}. "true" or "" gives a bare flag."""
-    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), Unique(("name",))] = ()
-    """Environment variables of the engine, from an allow-list."""
+    args: Annotated[dict[FlagName, ArgValue], Field(max_length=64)] = Field(
+        default_factory=dict,
+        description='Engine flags without leading dashes, such as {max-num-seqs: 64}; "true" or "" gives a bare flag.'
+        f" Flags with a value: {', '.join(sorted(VALUE_FLAGS))}. Bare flags: {', '.join(sorted(SWITCHES))}.",
+    )
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), Unique(("name",))] = Field(
+        default=(), description=f"Environment variables of the engine, of these: {', '.join(sorted(ENV_NAMES))}."
+    )
 
 
 class Placement(ApiModel):

@@ -1,11 +1,12 @@
 """The base of all API models, and what a field can declare for the structural schema and the parser alike. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -22,6 +23,16 @@ class ApiModel(BaseModel):
         extra="ignore",
         use_attribute_docstrings=True,  # what `kubectl explain` shows
     )
+
+    @classmethod
+    def aliases(cls) -> Iterator[str]:
+        """The names of the fields as users write them."""
+        return (field.alias or name for name, field in cls.model_fields.items())
+
+    @classmethod
+    def field(cls, alias: str) -> FieldInfo:
+        """The field that users write as `alias`; raises KeyError if there is none."""
+        return {field.alias: field for field in cls.model_fields.values()}[alias]
 
 
 @dataclass(frozen=True)

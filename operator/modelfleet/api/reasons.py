@@ -1,0 +1,229 @@
+"""Every reason that a condition can have: where it stands, what it means, what to do. Pure.
+
+docs/conditions.md is generated from here. A reason is never renamed and never reused. Ready repeats the reason of the
+first of Accepted, Planned and Available that is not True, so it is not listed for each.
+"""
+
+from enum import StrEnum
+
+from modelfleet.api.conditions import ConditionStatus, ConditionType
+
+Standing = tuple[ConditionType, ConditionStatus]
+
+_NOTHING = "Nothing to do."
+_LOG = "kubectl logs POD -c worker (add --previous after a restart)"
+
+
+def _is(condition: ConditionType, status: ConditionStatus) -> Standing:
+    return condition, status
+
+
+_ACCEPTED, _NOT_ACCEPTED = (
+    _is(ConditionType.ACCEPTED, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
+)
+_PLANNED, _NOT_PLANNED = (
+    _is(ConditionType.PLANNED, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
+)
+_PLACED, _NOT_PLACED = (_is(ConditionType.PLACED, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE))
+_AVAILABLE, _NOT_AVAILABLE = (
+    _is(ConditionType.AVAILABLE, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
+)
+_PROGRESSING, _NOT_PROGRESSING = (
+    _is(ConditionType.PROGRESSING, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
+)
+_READY = _is(ConditionType.READY, ConditionStatus.TRUE)
+_PROMISE_UNKNOWN = _is(ConditionType.OBJECTIVES_MET, ConditionStatus.UNKNOWN)
+_UNKNOWN = tuple(_is(condition, ConditionStatus.UNKNOWN) for condition in ConditionType)
+_STUCK = (_NOT_AVAILABLE, _NOT_PROGRESSING)
+
+
+class Reason(StrEnum):
+    """A reason's value is what stands in the cluster; `standings`, `meaning` and `remedy` are its documentation."""
+
+    standings: tuple[Standing, ...]
+    meaning: str
+    remedy: str
+
+    def __new__(cls, value: str, standings: tuple[Standing, ...], meaning: str, remedy: str) -> "Reason":
+        """Builds a member from a row below."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.standings, member.meaning, member.remedy = standings, meaning, remedy
+        return member
+
+    # The object and what it refers to
+    VALID = "Valid", (_ACCEPTED,), "The spec is valid and what it refers to exists.", _NOTHING
+    SPEC_INVALID = (
+        "SpecInvalid",
+        (_NOT_ACCEPTED,),
+        "The stored spec breaks a rule of this operator's version. What already runs goes on running.",
+        "Change the field that the message names. `modelfleet lint FILE` checks before applying; if the API server let"
+        " it pass, its CRDs are older than the operator: `modelfleet crds` prints the current ones.",
+    )
+    CLASS_NOT_FOUND = (
+        "ClassNotFound",
+        (_NOT_ACCEPTED,),
+        "No AcceleratorClass has the name in spec.accelerators.classes.",
+        "Choose a name from `kubectl get accel`, or create the class. It is picked up by itself.",
+    )
+    CLASS_INVALID = (
+        "ClassInvalid",
+        (_NOT_ACCEPTED,),
+        "The AcceleratorClass in spec.accelerators.classes breaks a rule of this operator's version.",
+        "Change the field of the class that the message names.",
+    )
+    NAME_TAKEN = (
+        "NameTaken",
+        (_NOT_ACCEPTED, _NOT_PROGRESSING),
+        "An object that belongs to someone else has a name that the operator needs. It is not touched.",
+        "Delete or rename the object that the message names, or give the ModelDeployment another name.",
+    )
+    NOT_EVALUATED = (
+        "NotEvaluated",
+        _UNKNOWN,
+        "An earlier condition does not hold, so this one was not looked at.",
+        "Look at the first condition that is not True.",
+    )
+
+    # The layout
+    PLAN_PINNED = (
+        "PlanPinned",
+        (_PLANNED,),
+        "A layout was chosen and is kept until the spec or the class changes.",
+        _NOTHING,
+    )
+    TENSOR_EXCEEDS_NODE = (
+        "TensorExceedsNode",
+        (_NOT_PLANNED,),
+        "spec.parallelism.tensor is above the class's acceleratorsPerNode; tensor parallelism stays inside a node.",
+        "Lower spec.parallelism.tensor, or choose a class whose nodes have more accelerators.",
+    )
+
+    # The nodes
+    ALL_PLACED = "AllPlaced", (_PLACED,), "Every wanted replica has a node.", _NOTHING
+    PLACING = "Placing", (_NOT_PLACED, _PROGRESSING), "Pods were created and wait for the scheduler.", "Wait a moment."
+    UNSCHEDULABLE = (
+        "Unschedulable",
+        (_NOT_PLACED, *_STUCK),
+        "The scheduler finds no node for a pod; the message has its words.",
+        "Free or add nodes that carry the class's labels and have accelerators, CPU and memory to spare; check taints,"
+        " spec.placement, and that the claims of the message exist and are bound. It is tried again by itself.",
+    )
+    PODS_REFUSED = (
+        "PodsRefused",
+        (_NOT_PLACED, *_STUCK),
+        "The API server refuses a pod: a quota, a policy or a missing PriorityClass; the message has its words.",
+        "Raise the quota, or change the policy or the field that the message names. It is tried again by itself.",
+    )
+
+    # The workers
+    MINIMUM_AVAILABLE = "MinimumAvailable", (_AVAILABLE,), "At least minReplicas replicas serve.", _NOTHING
+    STARTING = (
+        "Starting",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "Workers are pulling their image, loading the model or warming up, and nothing has gone wrong.",
+        "Wait. Minutes are normal for large models.",
+    )
+    IMAGE_NOT_PULLABLE = (
+        "ImageNotPullable",
+        _STUCK,
+        "The worker's image cannot be pulled.",
+        "Correct spec.engine.image (or the operator's worker image), or name a working secret in"
+        " spec.imagePullSecrets.",
+    )
+    CONTAINER_CONFIG_ERROR = (
+        "ContainerConfigError",
+        _STUCK,
+        "The kubelet cannot make the container or its volumes: something it refers to is missing or refused.",
+        "Create or correct what the message names (a claim, a secret, a config map).",
+    )
+    MODEL_NOT_FOUND = (
+        "ModelNotFound",
+        _STUCK,
+        "There is no model at the path in spec.model.source.",
+        "Correct the path, or put the model's folder (with config.json) on the claim. It is tried again by itself.",
+    )
+    MODEL_REFUSED = (
+        "ModelRefused",
+        _STUCK,
+        "The engine found the model and cannot serve it: an unknown architecture, a broken file, or a setting that does"
+        " not fit it, such as maxContextTokens above what it was trained for, or a tensor that does not divide its"
+        " heads.",
+        "Follow the engine's words in the message: change the setting, or use another model or engine version.",
+    )
+    ENGINE_ARGUMENTS_REFUSED = (
+        "EngineArgumentsRefused",
+        _STUCK,
+        "The engine does not know an argument, or not with this value.",
+        "Correct spec.engine.args; the message has the engine's words.",
+    )
+    ENGINE_OUT_OF_MEMORY = (
+        "EngineOutOfMemory",
+        _STUCK,
+        "The accelerator's or the host's memory does not suffice for weights and working memory.",
+        "Raise spec.parallelism.tensor, lower maxContextTokens or engine.args max-num-seqs, choose a class with more"
+        " memory, or raise hostPerAccelerator.memory; see that nothing else uses the accelerator.",
+    )
+    KV_CACHE_TOO_SMALL = (
+        "KvCacheTooSmall",
+        _STUCK,
+        "Beside the weights there is no room for the KV cache of a single request of maxContextTokens.",
+        "Lower spec.model.maxContextTokens to what the message says fits, or raise spec.parallelism.tensor.",
+    )
+    ENGINE_START_TIMEOUT = (
+        "EngineStartTimeout",
+        _STUCK,
+        "The engine did not serve a token within the start deadline.",
+        f"Look at {_LOG}; speed up the volume, or raise the operator's start deadline.",
+    )
+    ENGINE_START_FAILED = (
+        "EngineStartFailed",
+        _STUCK,
+        "The engine ended while it started, for a reason that is not known by its words.",
+        f"Read the engine's last lines in the message, and {_LOG}.",
+    )
+    ENGINE_DIED = (
+        "EngineDied",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "The engine ended while it served. It is started again.",
+        f"One time may be chance. If it comes again: {_LOG}.",
+    )
+    PLAN_UNREADABLE = (
+        "PlanUnreadable",
+        _STUCK,
+        "The worker cannot read its plan; its image and the operator are of different versions.",
+        "Use a worker image of the operator's version.",
+    )
+    WORKER_FAILED = (
+        "WorkerFailed",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "A worker ended without saying why, such as by an out-of-memory kill of the container. It is started again.",
+        f"Look at {_LOG} and at `kubectl describe pod POD`.",
+    )
+    REPLICA_LOST = (
+        "ReplicaLost",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "A replica's pod was evicted or deleted, or its node is gone. It is replaced.",
+        _NOTHING,
+    )
+
+    # The movement
+    ROLLING_OUT = "RollingOut", (_PROGRESSING,), "Replicas of a new revision replace those of an older one.", "Wait."
+    SCALING = "Scaling", (_PROGRESSING,), "The number of replicas is changing.", "Wait."
+    DRAINING = "Draining", (_PROGRESSING,), "Replicas finish their requests before they end.", "Wait."
+    SETTLED = "Settled", (_NOT_PROGRESSING,), "The cluster is as the spec wants it; there is nothing to move.", _NOTHING
+
+    # The whole
+    SERVING = "Serving", (_READY,), "A request sent now would be answered.", _NOTHING
+    NOT_MEASURED = (
+        "NotMeasured",
+        (_PROMISE_UNKNOWN,),
+        "This version does not measure goodput yet, so whether the promise is kept is not known.",
+        _NOTHING,
+    )
+    OPERATOR_BUG = (
+        "OperatorBug",
+        _UNKNOWN,
+        "The operator failed to decide about this object. What runs goes on; it tries again with growing pauses.",
+        "Report it with the operator's log lines for this object.",
+    )

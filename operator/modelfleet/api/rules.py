@@ -1,0 +1,290 @@
+"""What must hold between the fields of an object, as data: each row in CEL and in Python. Pure.
+
+The form of a single value is in values.py; a required field with an exception, and a refused one, are declared at the
+field (schema.py). `rows` gives all of them in one shape.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.api.engine_options import ENV_NAMES, REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
+from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
+from modelfleet.api.modeldeployment import (
+    Engine,
+    InputLengths,
+    Lengths,
+    Load,
+    ModelDeployment,
+    ModelDeploymentSpec,
+    OutputLengths,
+    Scaling,
+)
+from modelfleet.api.schema import ApiModel, Needed, Refused
+
+M = TypeVar("M", bound=ApiModel)
+Place = tuple[str | int, ...]
+
+
+class Code(StrEnum):
+    """What kind of fault the API server reports."""
+
+    INVALID = "FieldValueInvalid"
+    REQUIRED = "FieldValueRequired"
+    FORBIDDEN = "FieldValueForbidden"
+
+
+@dataclass(frozen=True)
+class Words:
+    """A sentence with a part that depends on the object: as a CEL expression, and in Python."""
+
+    cel: str
+    text: Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Rule(Generic[M]):
+    """A row: what must hold for every `on`, in CEL (`self` is that object) and in Python, and the sentence if not.
+
+    `field` is the field that the fault is reported at, below `on`; empty is `on` itself. `holds` is None where the
+    parser itself refuses (a required or a refused field).
+    """
+
+    id: str
+    on: type[M]
+    cel: str
+    holds: Callable[[M], bool] | None
+    message: str | Words
+    field: str = ""
+    code: Code = Code.INVALID
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return "[" + ", ".join(f"'{name}'" for name in sorted(names)) + "]"
+
+
+_FLAGS = VALUE_FLAGS | SWITCHES | REFUSED_FLAGS.keys()
+_BARE = ("", "true")
+
+
+def _within_context(spec: ModelDeploymentSpec) -> bool:
+    limit = spec.model.max_context_tokens
+    inputs = [objective.lengths.input_tokens for objective in spec.objectives]
+    return limit is None or all((lengths.max or lengths.p95) <= limit for lengths in inputs)
+
+
+def _refuses(flag: str, why: str) -> Rule[Engine]:
+    return Rule(
+        f"flag-{flag}-is-refused",
+        Engine,
+        f"!has(self.args) || !('{flag}' in self.args)",
+        lambda it: flag not in it.args,
+        f"the flag {flag} is refused: {why}",
+        "args",
+        Code.FORBIDDEN,
+    )
+
+
+def _first(names: Iterable[str]) -> str:
+    return min(names)
+
+
+_FIELDS: tuple[Rule[Any], ...] = (
+    Rule(
+        "name-fits-a-service",
+        ModelDeployment,
+        "self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        lambda it: _is_service_name(it.metadata.name),
+        "the name becomes a Service's: at most 63 lower-case letters, digits and '-', beginning with a letter and"
+        " ending with a letter or digit",
+        "metadata.name",
+    ),
+    Rule(
+        "load-names-one",
+        Load,
+        "[has(self.requestsPerSecond), has(self.concurrency)].exists_one(given, given)",
+        lambda it: (it.requests_per_second is None) != (it.concurrency is None),
+        "a load is exactly one of requestsPerSecond and concurrency",
+    ),
+    Rule(
+        "input-p50-up-to-p95",
+        InputLengths,
+        "self.p50 <= self.p95",
+        lambda it: it.p50 <= it.p95,
+        "p50 must not be above p95",
+        "p50",
+    ),
+    Rule(
+        "input-p95-up-to-max",
+        InputLengths,
+        "!has(self.max) || self.p95 <= self.max",
+        lambda it: it.max is None or it.p95 <= it.max,
+        "p95 must not be above max",
+        "p95",
+    ),
+    Rule(
+        "output-p50-up-to-p95",
+        OutputLengths,
+        "self.p50 <= self.p95",
+        lambda it: it.p50 <= it.p95,
+        "p50 must not be above p95",
+        "p50",
+    ),
+    Rule(
+        "prefix-inside-input",
+        Lengths,
+        "!has(self.sharedPrefixTokens) || self.sharedPrefixTokens <= self.inputTokens.p95",
+        lambda it: it.shared_prefix_tokens is None or it.shared_prefix_tokens <= it.input_tokens.p95,
+        "sharedPrefixTokens must not be above inputTokens.p95: the prefix is a part of the prompt",
+        "sharedPrefixTokens",
+    ),
+    Rule(
+        "lengths-inside-context",
+        ModelDeploymentSpec,
+        "!has(self.model.maxContextTokens) || self.objectives.all(o, !has(o.lengths) ||"
+        " (has(o.lengths.inputTokens.max) ? o.lengths.inputTokens.max : o.lengths.inputTokens.p95)"
+        " <= self.model.maxContextTokens)",
+        _within_context,
+        "an objective's inputTokens.max (without it p95) must not be above model.maxContextTokens: such a prompt is"
+        " refused",
+        "objectives",
+    ),
+    Rule(
+        "at-least-one-replica",
+        Scaling,
+        "self.minReplicas >= 1",
+        lambda it: it.min_replicas >= 1,
+        "minReplicas must be at least 1: scaling to zero does not work in this version (it comes with scaling.toZero)",
+        "minReplicas",
+    ),
+    Rule(
+        "min-up-to-max",
+        Scaling,
+        "self.minReplicas <= self.maxReplicas",
+        lambda it: it.min_replicas <= it.max_replicas,
+        "maxReplicas must not be below minReplicas",
+        "maxReplicas",
+    ),
+)
+
+_ENGINE: tuple[Rule[Any], ...] = (
+    Rule(
+        "flags-are-known",
+        Engine,
+        f"!has(self.args) || self.args.all(flag, flag in {_quoted(_FLAGS)})",
+        lambda it: it.args.keys() <= _FLAGS,
+        Words(
+            f"'the flag ' + self.args.map(flag, flag).filter(flag, !(flag in {_quoted(_FLAGS)})).min()"
+            " + ' is not in the allow-list; kubectl explain mdep.spec.engine.args shows it'",
+            lambda it: (
+                f"the flag {_first(it.args.keys() - _FLAGS)} is not in the allow-list; kubectl explain mdep.spec.engine.args shows it"
+            ),
+        ),
+        "args",
+        Code.FORBIDDEN,
+    ),
+    *(_refuses(flag, why) for flag, why in REFUSED_FLAGS.items()),
+    Rule(
+        "switches-stand-alone",
+        Engine,
+        f"!has(self.args) || self.args.all(flag, !(flag in {_quoted(SWITCHES)})"
+        " || string(self.args[flag]) in ['', 'true'])",
+        lambda it: all(value in _BARE for flag, value in it.args.items() if flag in SWITCHES),
+        'a flag that is a switch takes only the value "true" or ""; to switch it off leave it out or write its no- form',
+        "args",
+    ),
+    Rule(
+        "value-flags-have-values",
+        Engine,
+        f"!has(self.args) || self.args.all(flag, !(flag in {_quoted(VALUE_FLAGS)})"
+        " || !(string(self.args[flag]) in ['', 'true']))",
+        lambda it: not any(value in _BARE for flag, value in it.args.items() if flag in VALUE_FLAGS),
+        "a flag that takes a value must have one",
+        "args",
+    ),
+    Rule(
+        "variables-are-known",
+        Engine,
+        f"!has(self.env) || self.env.all(one, one.name in {_quoted(ENV_NAMES)})",
+        lambda it: {one.name for one in it.env} <= ENV_NAMES,
+        Words(
+            f"'the variable ' + self.env.map(one, one.name).filter(name, !(name in {_quoted(ENV_NAMES)})).min()"
+            " + ' is not in the allow-list; kubectl explain mdep.spec.engine.env shows it'",
+            lambda it: (
+                f"the variable {_first({one.name for one in it.env} - ENV_NAMES)}"
+                " is not in the allow-list; kubectl explain mdep.spec.engine.env shows it"
+            ),
+        ),
+        "env",
+        Code.FORBIDDEN,
+    ),
+)
+
+_TOLERATIONS: tuple[Rule[Any], ...] = (
+    Rule(
+        "toleration-without-key-exists",
+        Toleration,
+        "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+        lambda it: it.key is not None or it.operator == TolerationOperator.EXISTS,
+        "a toleration without key needs operator Exists",
+        "operator",
+    ),
+    Rule(
+        "toleration-exists-has-no-value",
+        Toleration,
+        "!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+        lambda it: it.operator != TolerationOperator.EXISTS or not it.value,
+        "a toleration with operator Exists takes no value",
+        "value",
+    ),
+    Rule(
+        "toleration-seconds-need-no-execute",
+        Toleration,
+        "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+        lambda it: it.toleration_seconds is None or it.effect == TaintEffect.NO_EXECUTE,
+        "tolerationSeconds needs effect NoExecute",
+        "tolerationSeconds",
+    ),
+)
+
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS
+KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass)
+
+
+def _is_service_name(name: str) -> bool:
+    letters = set("abcdefghijklmnopqrstuvwxyz")
+    inner = letters | set("0123456789-")
+    return 0 < len(name) <= 63 and name[0] in letters and set(name) <= inner and name[-1] != "-"
+
+
+def declared(model: type[ApiModel]) -> Iterator[Rule[Any]]:
+    """The rows that a model declares at its fields: required with an exception, and refused."""
+    for alias in model.aliases():
+        for mark in model.field(alias).metadata:
+            if isinstance(mark, Needed):
+                cel = f"has(self.{alias}) || has(self.{mark.unless})"
+                yield Rule(f"{model.__name__}-needs-{alias}", model, cel, None, mark.message, alias, Code.REQUIRED)
+            if isinstance(mark, Refused):
+                cel = f"!has(self.{alias})"
+                yield Rule(f"{model.__name__}-refuses-{alias}", model, cel, None, mark.message, alias, Code.FORBIDDEN)
+
+
+def rows(model: type[ApiModel]) -> tuple[Rule[Any], ...]:
+    """Every row on `model`, in the order in which they are checked."""
+    return (*declared(model), *(rule for rule in CHECKS if rule.on is model))
+
+
+def broken(part: object, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Place and sentence of every row that does not hold in an object, its parts included."""
+    if isinstance(part, ApiModel):
+        for rule in CHECKS:
+            if rule.on is type(part) and rule.holds is not None and not rule.holds(part):
+                said = rule.message if isinstance(rule.message, str) else rule.message.text(part)
+                yield (*place, *filter(None, rule.field.split("."))), said
+        for name, value in part:
+            yield from broken(value, (*place, type(part).model_fields[name].alias or name))
+    elif isinstance(part, tuple):
+        for index, item in enumerate(part):
+            yield from broken(item, (*place, index))
