@@ -17,7 +17,7 @@ from modelfleet.api.schema import ApiModel, Needed
 
 Raw = Mapping[str, Any]
 Place = tuple[str | int, ...]
-M = TypeVar("M", bound=ModelDeployment | AcceleratorClass)
+M = TypeVar("M", ModelDeployment, AcceleratorClass)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def parse_class(raw: Raw) -> AcceleratorClass | tuple[Fault, ...]:
     return _parse(AcceleratorClass, raw, "ignore")
 
 
-def strict_faults(kind: type[ModelDeployment] | type[AcceleratorClass], raw: Raw) -> tuple[Fault, ...]:
+def strict_faults(kind: type[M], raw: Raw) -> tuple[Fault, ...]:
     """All faults of what a user wrote; a field that does not exist is one."""
     allowed = {"apiVersion", "kind", "metadata", "spec", "status"}
     unknown = tuple(Fault((str(key),), _unknown_field(kind, (str(key),))) for key in raw if key not in allowed)
@@ -82,6 +82,8 @@ def _without_nulls(value: Any) -> Any:
 def _faults(kind: type[ApiModel], raw: Any, errors: Iterable[ErrorDetails]) -> Iterator[Fault]:
     for error in errors:
         place = tuple(step for step in error["loc"] if step != "[key]")
+        if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
+            continue  # pydantic counts only the items that are well, and has reported the others
         if error["type"] == "missing":
             field = _model_at(kind, place[:-1]).field(str(place[-1]))
             needed = next((mark for mark in field.metadata if isinstance(mark, Needed)), None)
@@ -117,8 +119,8 @@ _SENTENCES: dict[str, Callable[[ErrorDetails], str]] = {
     "enum": _bound("must be one of {}", "expected"),
     "greater_than_equal": _bound("must be at least {}", "ge"),
     "less_than_equal": _bound("must be at most {}", "le"),
-    "too_short": _bound("must have at least {} entries", "min_length"),
-    "too_long": _bound("must have at most {} entries", "max_length"),
+    "too_short": _bound("must have at least {} of them", "min_length"),
+    "too_long": _bound("must have at most {} of them", "max_length"),
     "string_too_long": _bound("must have at most {} characters", "max_length"),
     "string_too_short": _bound("must have at least {} characters", "min_length"),
 }

@@ -179,7 +179,8 @@ _ENGINE: tuple[Rule[Any], ...] = (
             f"'the flag ' + self.args.map(flag, flag).filter(flag, !(flag in {_quoted(_FLAGS)})).min()"
             " + ' is not in the allow-list; kubectl explain mdep.spec.engine.args shows it'",
             lambda it: (
-                f"the flag {_first(it.args.keys() - _FLAGS)} is not in the allow-list; kubectl explain mdep.spec.engine.args shows it"
+                f"the flag {_first(it.args.keys() - _FLAGS)} is not in the allow-list;"
+                " kubectl explain mdep.spec.engine.args shows it"
             ),
         ),
         "args",
@@ -192,7 +193,7 @@ _ENGINE: tuple[Rule[Any], ...] = (
         f"!has(self.args) || self.args.all(flag, !(flag in {_quoted(SWITCHES)})"
         " || string(self.args[flag]) in ['', 'true'])",
         lambda it: all(value in _BARE for flag, value in it.args.items() if flag in SWITCHES),
-        'a flag that is a switch takes only the value "true" or ""; to switch it off leave it out or write its no- form',
+        'a flag that is a switch takes only the value "true" or ""; to switch it off omit it or write its no- form',
         "args",
     ),
     Rule(
