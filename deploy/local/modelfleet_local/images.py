@@ -19,11 +19,12 @@ from typing import Any
 from modelfleet_local import images_archive, images_debian, images_python, images_recipe
 from modelfleet_local.images_archive import Layer
 from modelfleet_local.images_recipe import ImageRecipe, Recipe
+from modelfleet_local.paths import REPOSITORY, cache_dir
+from modelfleet_local.progress import Say, silent
 
 _KEY_LENGTH = 12
 _KEPT_ARCHIVES = 8  # an operator's and a worker's of the last four contents
 _KEPT_LAYERS = 20
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,14 @@ class _Part:
         return _key(self.inputs, _builder_sources())
 
 
-def build_images(cache: Path, *, repository: Path = images_recipe.REPOSITORY, say: Say = print) -> Mapping[str, Image]:
-    """The images `operator` and `worker` of the checkout at `repository`; what is missing is built under `cache`.
+def build_images(*, cache: Path | None = None, repository: Path = REPOSITORY, say: Say = silent) -> Mapping[str, Image]:
+    """The images `operator` and `worker` of the checkout at `repository`; what is missing is built under `cache`
+    (by default the project's).
 
     Safe to call from several processes at once. `say` gets a line before each step that takes long.
-    Raises ImageError, whose text says what is missing and what helps.
+    Raises LocalClusterError, whose text says what is missing and what helps.
     """
-    folder = cache / "images"
+    folder = (cache or cache_dir()) / "images"
     (folder / "layers").mkdir(parents=True, exist_ok=True)
     with _lock(folder / ".lock"), tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
         return _Builder(folder, Path(scratch), images_recipe.read_recipe(repository), repository, say).build()

@@ -8,7 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import unquote
 
-from modelfleet_local.images_recipe import BasePackages, DebianFiles, ImageError
+from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.images_recipe import BasePackages, DebianFiles
 
 _MERGED = ("bin", "sbin", "lib", "lib64")  # Debian 12 keeps these under /usr and links to them
 _PRUNED = ("usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian", "usr/share/bash-completion")
@@ -87,17 +88,17 @@ def _fetch(packages: Iterable[Package], scratch: Path) -> Sequence[Path]:
 def _apt(*arguments: str, cwd: Path | None = None) -> str:
     """Runs apt-get, which checks signatures and sums; an index that is missing or out of date is refreshed once."""
     if shutil.which("apt-get") is None:
-        raise ImageError("apt-get is missing: images can be built on Debian or its kind only")
+        raise LocalClusterError("apt-get is missing: images can be built on Debian or its kind only")
     command = ("apt-get", "-qq", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root", *arguments)
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         update = ("apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120", "update")
         refresh = subprocess.run(update, capture_output=True, text=True)
         if refresh.returncode:
-            raise ImageError(f"apt-get update failed: {refresh.stderr.strip()}")
+            raise LocalClusterError(f"apt-get update failed: {refresh.stderr.strip()}")
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
-        raise ImageError(f"apt-get {arguments[0]} failed, also after apt-get update: {done.stderr.strip()}")
+        raise LocalClusterError(f"apt-get {arguments[0]} failed, also after apt-get update: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -108,7 +109,7 @@ def _unpack(archive: Path, root: Path) -> None:
         flags = ("--no-same-owner", "--no-same-permissions", "--keep-directory-symlink")
         subprocess.run(("tar", "-x", "-C", str(root), *flags), stdin=files.stdout, check=True)
     if files.returncode:
-        raise ImageError(f"{archive.name} cannot be unpacked: dpkg-deb ended with {files.returncode}")
+        raise LocalClusterError(f"{archive.name} cannot be unpacked: dpkg-deb ended with {files.returncode}")
 
 
 def _record(archive: Path, root: Path) -> None:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelfleet_local.images_recipe import ImageError, Recipe
+from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.images_recipe import Recipe
 
 PYTHON_VERSION = "3.11"
 PYTHON = f"/usr/bin/python{PYTHON_VERSION}"  # where the base layer has it; engine volumes link to it too
@@ -64,14 +65,14 @@ def compile_bytecode(folder: Path, root: Path) -> None:
     """
     if sys.version_info[:2] != tuple(map(int, PYTHON_VERSION.split("."))):
         running = ".".join(map(str, sys.version_info[:2]))
-        raise ImageError(
+        raise LocalClusterError(
             f"images hold Python {PYTHON_VERSION}, and this is Python {running}: run it with python{PYTHON_VERSION}"
         )
     mode = ("--invalidation-mode", "unchecked-hash")
     command = (sys.executable, "-I", "-m", "compileall", "-qq", "-f", *mode, "-s", str(root), "-p", "/", str(folder))
     done = subprocess.run(command, env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True)
     if done.returncode:
-        raise ImageError(f"a Python file does not compile: {done.stdout.strip()}")
+        raise LocalClusterError(f"a Python file does not compile: {done.stdout.strip()}")
 
 
 def _into(folder: Path) -> tuple[str, ...]:
@@ -100,9 +101,9 @@ def _write_scripts(bin_folder: Path, links: Path, recipe: Recipe, commands: Sequ
 def _uv(*arguments: str, cwd: Path | None = None, given: str | None = None) -> str:
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
-        raise ImageError("uv is missing: run `make setup`, which installs it")
+        raise LocalClusterError("uv is missing: run `make setup`, which installs it")
     command: tuple[str, ...] = (uv, "--quiet", *arguments)
     done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, text=True)
     if done.returncode:
-        raise ImageError(f"uv {' '.join(arguments[:2])} failed: {done.stderr.strip()}")
+        raise LocalClusterError(f"uv {' '.join(arguments[:2])} failed: {done.stderr.strip()}")
     return done.stdout

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+from modelfleet_local.paths import REPOSITORY
+
 REGISTRY = "localhost/modelfleet"  # a registry that nobody serves: a missing image fails, a stranger's is never pulled
-
-
-class ImageError(Exception):
-    """An image could not be built; the text says what is missing and what helps."""
 
 
 @dataclass(frozen=True)
