@@ -25,8 +25,9 @@ class World:
 
     `deployment` is the raw object. `classes` holds every AcceleratorClass of the cluster by name. `revisions`, `pods`,
     `config_maps`, `services` are listed by our deployment label. `taken` are objects that hold a child's name without
-    being in those lists (a foreign owner, or a child that lost its label), by (kind, name). `not_serving_s` says for how
-    long (monotonic, this process) a pod's serving label has been seen off, by pod uid.
+    being in those lists (a foreign owner, or a child that lost its label), by (kind, name). `not_serving_s` says for
+    how long (monotonic, this process) a pod's serving label has been seen off, by pod uid. `refused` is what the API
+    server said when it last refused one of our writes (a quota, a policy), empty once everything was written.
     """
 
     deployment: Raw
@@ -37,5 +38,6 @@ class World:
     services: tuple[Raw, ...]
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
+    refused: str = ""
     settings: Settings
     now: datetime

@@ -1,0 +1,78 @@
+"""The pinned plan: everything that determines a worker pod, as one JSON value. Pure.
+
+A plan is made once for a revision, stored in its ControllerRevision and never computed again while that revision
+lives, so that another operator version or other operator settings move no pod.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from modelfleet.api import names
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class Limits(_Part):
+    """Times in seconds. `drain_s`: the longest wait for requests in flight; `propagation_s`: how long arrivals are
+    still served after the pod left the endpoints; `start_deadline_s`: from process start to the first token."""
+
+    start_deadline_s: float = Field(alias="startDeadline_s")
+    drain_s: float = Field(alias="drain_s")
+    propagation_s: float = Field(alias="propagation_s")
+
+
+class Plan(_Part):
+    """One replica, pinned.
+
+    `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
+    for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
+    worker's `plan.json`, never into the pod's own command or environment.
+    """
+
+    image: str
+    image_pull_policy: str
+    class_name: str
+    device: str
+    tensor: int
+    resource_name: str
+    accelerators: int
+    host_cpu: str = ""
+    host_memory: str = ""
+    shared_memory: str
+    claim: str
+    path: str
+    served_names: tuple[str, ...]
+    installation_claim: str = ""
+    engine_args: tuple[str, ...] = ()
+    engine_env: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    priority_class_name: str = ""
+    image_pull_secrets: tuple[str, ...] = ()
+    limits: Limits
+
+    @property
+    def layout(self) -> str:
+        """The layout in one word, as status says it: `tp2` is tensor parallel over two accelerators."""
+        return f"tp{self.tensor}"
+
+    @property
+    def model_path(self) -> str:
+        """Where the worker finds the model's files."""
+        return "/".join(part for part in (names.MODELS_MOUNT, self.claim, self.path) if part)
+
+    def to_json(self) -> dict[str, Any]:
+        """The value that is stored; `read` of it gives an equal plan."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def read(value: Any) -> Plan | None:
+    """The plan in a stored value; None where it is not one (somebody else's or a damaged object)."""
+    try:
+        return Plan.model_validate(value)
+    except ValidationError:
+        return None

@@ -1,0 +1,33 @@
+"""The ConfigMap that hands a revision's plan to its workers. Pure."""
+
+import json
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.core.plan import Plan
+from modelfleet.core.render.metadata import Owner, metadata
+
+
+def config_map(owner: Owner, revision: str, plan: Plan) -> dict[str, Any]:
+    """The immutable ConfigMap of `revision`. The text is canonical JSON, so equal plans give equal bytes."""
+    text = json.dumps(worker_plan(revision, plan), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(owner, names.revision(owner.name, revision), {names.REVISION_LABEL: revision}),
+        "immutable": True,
+        "data": {names.PLAN_KEY: text},
+    }
+
+
+def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
+    """What the worker reads (docs/architecture.md, the worker's contract)."""
+    engine: dict[str, Any] = {"args": list(plan.engine_args), "env": dict(plan.engine_env)}
+    if plan.installation_claim:
+        engine["python"] = f"{names.ENGINE_MOUNT}/bin/python"
+    return {
+        "revision": revision,
+        "model": {"path": plan.model_path, "servedNames": list(plan.served_names)},
+        "engine": engine,
+        "limits": plan.limits.model_dump(mode="json", by_alias=True),
+    }

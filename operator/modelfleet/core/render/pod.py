@@ -1,0 +1,152 @@
+"""The worker pod of one replica: restricted pod security, fully specified, no service-account token. Pure."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.core.plan import Plan
+from modelfleet.core.render.metadata import Owner, metadata
+
+USER_ID = 65532  # the non-root user of distroless images, which is the worker image's too
+
+_STARTUP_PERIOD_S = 2
+_STARTUP_SPARE_S = 60  # the worker reports its own start time-out; the kubelet's kill is only for a worker that hangs
+_AFTER_DRAIN_S = 30  # the engine's process tree ends after the last request (vLLM takes up to 13 s)
+_EVICTION_TOLERANCES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+@dataclass(frozen=True)
+class _Volume:
+    name: str
+    source: dict[str, Any]
+    path: str
+    read_only: bool = False
+
+    def mount(self) -> dict[str, Any]:
+        read_only = {"readOnly": True} if self.read_only else {}
+        return {"name": self.name, "mountPath": self.path, **read_only}
+
+
+def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
+    """The pod of replica `slot`. Nothing is left for the server to fill in that would matter to a worker."""
+    volumes = _volumes(names.revision(owner.name, revision), plan)
+    spec: dict[str, Any] = {
+        "restartPolicy": "Always",
+        "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": "default",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": grace_period_s(plan),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": _tolerations(plan),
+        "containers": [_container(plan, volumes)],
+        "volumes": [{"name": volume.name, **volume.source} for volume in volumes],
+    }
+    if plan.node_selector:
+        spec["nodeSelector"] = dict(plan.node_selector)
+    if plan.priority_class_name:
+        spec["priorityClassName"] = plan.priority_class_name
+    if plan.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": secret} for secret in plan.image_pull_secrets]
+    name = names.pod(owner.name, revision, slot)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata(owner, name, pod_labels(revision, slot)),
+        "spec": spec,
+    }
+
+
+def pod_labels(revision: str, slot: int, serving: bool = True) -> dict[str, str]:
+    """The labels of a pod besides those that every child carries."""
+    return {
+        names.REVISION_LABEL: revision,
+        names.REPLICA_LABEL: str(slot),
+        names.RANK_LABEL: "0",
+        names.ROLE_LABEL: "serve",
+        names.SERVING_LABEL: "true" if serving else "false",
+    }
+
+
+def grace_period_s(plan: Plan) -> int:
+    """Seconds from SIGTERM to SIGKILL: the worker's whole drain, then time for the engine's processes to end."""
+    return ceil(plan.limits.propagation_s + plan.limits.drain_s) + _AFTER_DRAIN_S
+
+
+def _container(plan: Plan, volumes: list[_Volume]) -> dict[str, Any]:
+    device = {plan.resource_name: str(plan.accelerators)}
+    host = {"cpu": plan.host_cpu, "memory": plan.host_memory}
+    return {
+        "name": names.WORKER_CONTAINER,
+        "image": plan.image,
+        "imagePullPolicy": plan.image_pull_policy,
+        "command": ["modelfleet-worker", "serve", "--plan", f"{names.PLAN_MOUNT}/{names.PLAN_KEY}"],
+        "ports": [
+            {"name": "http", "containerPort": names.HTTP_PORT, "protocol": "TCP"},
+            {"name": "status", "containerPort": names.STATUS_PORT, "protocol": "TCP"},
+        ],
+        "resources": {"requests": {**{k: v for k, v in host.items() if v}, **device}, "limits": device},
+        "startupProbe": _probe(
+            "/startupz",
+            period_s=_STARTUP_PERIOD_S,
+            failures=ceil((plan.limits.start_deadline_s + _STARTUP_SPARE_S) / _STARTUP_PERIOD_S),
+        ),
+        "livenessProbe": _probe("/livez", period_s=10, failures=6),
+        "readinessProbe": _probe("/readyz", period_s=2, failures=3),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+        },
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "volumeMounts": [volume.mount() for volume in volumes],
+    }
+
+
+def _probe(path: str, *, period_s: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": "status", "scheme": "HTTP"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 5,
+        "successThreshold": 1,
+        "failureThreshold": failures,
+    }
+
+
+def _volumes(config_map: str, plan: Plan) -> list[_Volume]:
+    claims = [("model", plan.claim, f"{names.MODELS_MOUNT}/{plan.claim}")]
+    if plan.installation_claim:
+        claims.append(("engine", plan.installation_claim, names.ENGINE_MOUNT))
+    return [
+        _Volume("plan", {"configMap": {"name": config_map, "defaultMode": 0o444}}, names.PLAN_MOUNT, read_only=True),
+        *(
+            _Volume(name, {"persistentVolumeClaim": {"claimName": claim, "readOnly": True}}, path, read_only=True)
+            for name, claim, path in claims
+        ),
+        _Volume("tmp", {"emptyDir": {}}, "/tmp"),
+        _Volume("run", {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}, "/run/modelfleet"),
+        _Volume("shm", {"emptyDir": {"medium": "Memory", "sizeLimit": plan.shared_memory}}, "/dev/shm"),
+    ]
+
+
+def _tolerations(plan: Plan) -> list[dict[str, Any]]:
+    """The plan's, and the two that the server would add by itself where no other covers them."""
+    given = [dict(toleration) for toleration in plan.tolerations]
+    covered = {toleration.get("key", "") for toleration in given}
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for key in _EVICTION_TOLERANCES
+        if not covered & {"", key}
+    ]
+    return given + added
