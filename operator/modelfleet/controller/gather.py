@@ -1,0 +1,93 @@
+"""One fresh snapshot of a ModelDeployment's world, whole or not at all. I/O: reads only."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from modelfleet.api import names
+from modelfleet.controller.cluster import (
+    CHILDREN,
+    CLASSES,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    PODS,
+    REVISIONS,
+    SERVICES,
+    Cluster,
+)
+from modelfleet.controller.triggers import Key
+from modelfleet.core.snapshot import Raw, Settings, World
+
+_BY_KIND = {resource.kind: resource for resource in CHILDREN}
+
+
+class Gatherer:
+    """Reads worlds, and remembers between reads the two things that no read shows.
+
+    These are: since when a pod has been out of the Service, and which child names other objects were found to hold.
+    Losing either costs time (a drain waits anew, a create is tried once), never correctness.
+    """
+
+    def __init__(self, cluster: Cluster, settings: Settings, now: Callable[[], datetime]) -> None:
+        self._cluster, self._settings, self._now = cluster, settings, now
+        self._not_serving_since: dict[Key, dict[str, float]] = {}
+        self._taken: dict[Key, set[tuple[str, str]]] = {}
+
+    async def gather(self, key: Key) -> World | None:
+        """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
+        deployment = await self._cluster.get(DEPLOYMENTS, key.name, key.namespace)
+        if deployment is None:
+            self.forget(key)
+            return None
+        pods, services, config_maps, revisions, classes = await self._lists(key)
+        return World(
+            deployment=deployment,
+            classes={item["metadata"]["name"]: item for item in classes},
+            revisions=revisions,
+            pods=pods,
+            config_maps=config_maps,
+            services=services,
+            taken=await self._read_taken(key),
+            not_serving_s=self._not_serving(key, pods),
+            settings=self._settings,
+            now=self._now(),
+        )
+
+    def name_is_taken(self, key: Key, kind: str, name: str) -> None:
+        """A create met another object under this name: show it in this key's worlds for as long as it exists."""
+        self._taken.setdefault(key, set()).add((kind, name))
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a key."""
+        self._not_serving_since.pop(key, None)
+        self._taken.pop(key, None)
+
+    async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
+        labels = f"{names.DEPLOYMENT_LABEL}={key.name}"
+        children = (
+            self._cluster.list(kind, key.namespace, labels) for kind in (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
+        )
+        return tuple(await asyncio.gather(*children, self._cluster.list(CLASSES)))
+
+    async def _read_taken(self, key: Key) -> dict[tuple[str, str], Raw]:
+        found = {}
+        for kind, name in sorted(self._taken.get(key, ())):
+            other = await self._cluster.get(_BY_KIND[kind], name, key.namespace)
+            if other is not None:
+                found[kind, name] = other
+        if found:
+            self._taken[key] = set(found)
+        else:
+            self._taken.pop(key, None)
+        return found
+
+    def _not_serving(self, key: Key, pods: tuple[Raw, ...]) -> dict[str, float]:
+        now = asyncio.get_running_loop().time()
+        before = self._not_serving_since.get(key, {})
+        off = [p["metadata"]["uid"] for p in pods if p["metadata"]["labels"].get(names.SERVING_LABEL) != "true"]
+        since = {uid: before.get(uid, now) for uid in off}
+        if since:
+            self._not_serving_since[key] = since
+        else:
+            self._not_serving_since.pop(key, None)
+        return {uid: now - start for uid, start in since.items()}

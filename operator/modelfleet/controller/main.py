@@ -1,0 +1,237 @@
+"""The operator's process: starts the parts, ends when any of them ends or on SIGTERM. I/O.
+
+| exit status | meaning |
+| --- | --- |
+| 0 | SIGTERM or SIGINT; running reconciles were finished |
+| 1 | a part ended that must not end: the watch, a worker; restart the process |
+| 2 | wrong flags |
+| 3 | the API server cannot be reached or refuses us, or its CRDs are missing |
+| 4 | the metrics port cannot be opened |
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from modelfleet.api import names
+from modelfleet.controller import credentials, handlers, telemetry
+from modelfleet.controller.cluster import DEPLOYMENTS, ApiError, Cluster, KubernetesCluster
+from modelfleet.controller.events import Recorder
+from modelfleet.controller.gather import Gatherer
+from modelfleet.controller.options import Options, OptionsError, parse
+from modelfleet.controller.queue import Backoff, WorkQueue
+from modelfleet.controller.shell import Parts, Shell
+from modelfleet.controller.triggers import Key
+from modelfleet.controller.watch import QueueTriggers, Watch
+from modelfleet.core.reconcile import plan
+
+_log = logging.getLogger(__name__)
+
+GRACE_S = 20.0
+"""For running reconciles after SIGTERM: below the 30 s that Kubernetes gives a pod."""
+
+STUCK_S = 120.0
+"""A key that is due and not reconciled for so long, or a silent thread, means that this process no longer works."""
+
+
+class UnusableError(Exception):
+    """The process cannot begin; one sentence and an exit status."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `modelfleet-operator`."""
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+    except OptionsError as error:
+        print(f"modelfleet-operator: {error}", file=sys.stderr)
+        sys.exit(2)
+    telemetry.configure_logs(options.log_level)
+    try:
+        status = asyncio.run(Operator(options).run())
+    except UnusableError as error:
+        _log.error("%s", error)
+        status = error.status
+    sys.exit(status)
+
+
+class Operator:
+    """The parts of one process and how they depend on each other."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._metrics, self._health, self._lag = telemetry.Metrics(), telemetry.Health(), telemetry.LoopLag()
+        self._listed = False
+        self._noticed_at_s: float | None = None
+
+    async def run(self) -> int:
+        """Until SIGTERM or SIGINT (0), or until a part ends (1). Raises UnusableError."""
+        stop = _stop_signal()
+        self._health.ready.append(lambda: None if self._listed else "the first list of ModelDeployments is not done")
+        runner = await self._serve()
+        try:
+            configuration = await credentials.load(self._options.kubeconfig)
+            async with KubernetesCluster(configuration, self._metrics.called) as cluster:
+                if not await self._await_crds(cluster, stop):
+                    return 0
+                return await self._operate(cluster, stop)
+        except credentials.CredentialsError as error:
+            raise UnusableError(str(error), 3) from error
+        finally:
+            await runner.cleanup()
+
+    async def _serve(self) -> web.AppRunner:
+        host, port = self._options.metrics_host, self._options.metrics_port
+        try:
+            runner, port = await telemetry.serve(self._metrics, self._health, host, port)
+        except OSError as error:
+            raise UnusableError(
+                f"the metrics port {port} cannot be opened ({error.strerror}); give --metrics-port", 4
+            ) from error
+        _log.info("serving metrics and probes", extra={"port": port})
+        return runner
+
+    async def _await_crds(self, cluster: Cluster, stop: asyncio.Event) -> bool:
+        """True when both CRDs are served; False when told to stop. Raises UnusableError after the start timeout."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._options.start_timeout_s
+        told = ""
+        while True:
+            fault = await _crds_fault(cluster)
+            if fault is None:
+                return True
+            if loop.time() >= until:
+                raise UnusableError(fault, 3)
+            if fault != told:
+                _log.warning("waiting: %s", fault)
+                told = fault
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await stop.wait()
+            if stop.is_set():
+                return False
+
+    async def _operate(self, cluster: Cluster, stop: asyncio.Event) -> int:
+        queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
+        recorder = Recorder(cluster, socket.gethostname(), _now, self._metrics.events_dropped.inc)
+        gatherer = Gatherer(cluster, self._options.settings, _now)
+        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled))
+        triggers = QueueTriggers(queue, asyncio.get_running_loop())
+        watch = Watch(handlers.registry(triggers, self._noticed), self._options.kubeconfig, self._options.namespaces)
+        self._expose(queue, watch)
+        workers = [asyncio.create_task(queue.work(shell.reconcile)) for _ in range(self._options.workers)]
+        others = [asyncio.create_task(work) for work in (recorder.run(), self._resync(cluster, queue), self._lag.run())]
+        watch.start()
+        _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
+        ended = await _first_end(stop, watch, [*workers, *others])
+        queue.close()
+        _, unfinished = await asyncio.wait(workers, timeout=GRACE_S)
+        for task in (*unfinished, *others):
+            task.cancel()
+        await asyncio.gather(*workers, *others, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await recorder.flush()
+        await watch.stop()
+        if ended is None:
+            _log.info("stopped", extra={"unfinished": len(unfinished)})
+            return 0
+        _log.error("%s; the process ends, to be started again", ended)
+        return 1
+
+    def _noticed(self) -> None:
+        self._noticed_at_s = time.monotonic()
+
+    def _expose(self, queue: WorkQueue[Key], watch: Watch) -> None:
+        now = asyncio.get_running_loop().time
+        gauge = self._metrics.gauge
+        gauge("queue_depth", "Keys that are due and wait for a worker", lambda: queue.depth)
+        gauge(
+            "queue_oldest_key_age_seconds", "For how long the most neglected key is due", lambda: queue.oldest_key_age_s
+        )
+        gauge("known_deployments", "ModelDeployments that are known", lambda: queue.known)
+        gauge("event_loop_lag_seconds", "How late the event loop ran what was due", lambda: self._lag.lag_s)
+        gauge(
+            "last_event_age_seconds",
+            "Since the watch last reported anything; NaN: nothing yet",
+            lambda: float("nan") if self._noticed_at_s is None else time.monotonic() - self._noticed_at_s,
+        )
+        self._health.live += [
+            lambda: "the watch's thread is silent" if now() - watch.last_beat_s > STUCK_S else None,
+            lambda: "a key has not been reconciled for too long" if queue.oldest_key_age_s > STUCK_S else None,
+        ]
+
+    async def _resync(self, cluster: Cluster, queue: WorkQueue[Key]) -> None:
+        """Lists everything now and again: what a watch missed costs time, never correctness."""
+        while True:
+            try:
+                for key in await _list_keys(cluster, self._options.namespaces):
+                    queue.add(key)
+                queue.add_all()
+                self._listed = True
+                wait_s = self._options.resync_s
+            except ApiError as error:
+                _log.warning("the resync is put off: %s", error)
+                wait_s = max(5.0, error.retry_after_s)
+            await asyncio.sleep(wait_s * random.uniform(0.9, 1.1))
+
+
+async def _list_keys(cluster: Cluster, namespaces: Sequence[str]) -> list[Key]:
+    lists = [await cluster.list(DEPLOYMENTS, namespace) for namespace in namespaces or (None,)]
+    return [Key(item["metadata"]["namespace"], item["metadata"]["name"]) for items in lists for item in items]
+
+
+async def _crds_fault(cluster: Cluster) -> str | None:
+    """Why the operator cannot begin, if so."""
+    try:
+        served = await cluster.served(names.API_VERSION)
+    except ApiError as error:
+        return f"the API server cannot be used: {error}"
+    missing = [
+        f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL) if plural not in served
+    ]
+    if missing:
+        return f"the cluster lacks the CRDs {' and '.join(missing)}; install them with `modelfleet crds apply`"
+    return None
+
+
+async def _first_end(stop: asyncio.Event, watch: Watch, tasks: Sequence["asyncio.Task[None]"]) -> str | None:
+    """None when told to stop, else what ended."""
+    stopping = asyncio.create_task(stop.wait())
+    ends: set[asyncio.Future[Any]] = {stopping, watch.ended, *tasks}
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if stopping.done():
+        return None
+    stopping.cancel()
+    if watch.ended.done():
+        return f"the watch ended: {watch.ended.result()}"
+    error = next((task.exception() for task in tasks if task.done() and not task.cancelled()), None)
+    return f"a part of the operator ended: {error!r}"
+
+
+def _stop_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The operator's flags. Pure but for the default of `environment`.
+
+Every flag has an environment variable of the same name: --worker-image is MODELFLEET_WORKER_IMAGE.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from modelfleet.core.snapshot import Settings
+
+PREFIX = "MODELFLEET_"
+
+
+class OptionsError(Exception):
+    """A flag or variable is wrong; the text is one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the process was started with. Times in seconds."""
+
+    settings: Settings
+    namespaces: tuple[str, ...]
+    kubeconfig: str | None
+    metrics_host: str | None
+    metrics_port: int
+    log_level: str
+    workers: int
+    resync_s: float
+    start_timeout_s: float
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OptionsError(f"{message}; see modelfleet-operator --help")
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
+    """The options. Raises OptionsError; --help and --version print and exit."""
+    parser = _Parser(prog="modelfleet-operator", description="Runs the controller of modelfleet.dev/v1alpha1.")
+    add = _Adder(parser, environment)
+    add("worker-image", str, None, "image of the worker pods, unless a ModelDeployment names its own (required)")
+    add("image-pull-policy", _choice("Always", "IfNotPresent", "Never"), "IfNotPresent", "pull policy of that image")
+    add("namespaces", str, "", "namespaces to serve, separated by commas (default: all)")
+    add("kubeconfig", str, "", "path of a kubeconfig (default: the pod's service account, else kubectl's own)")
+    add("metrics-host", str, "", "address of /metrics, /healthz and /readyz (default: all)")
+    add("metrics-port", _number(int, 0, 65535), "8080", "port of the same; 0 takes a free one")
+    add("log-level", _choice("debug", "info", "warning", "error"), "info", "least severe log line")
+    add("workers", _number(int, 1, 256), "8", "reconciles at a time")
+    add("resync-seconds", _number(float, 1, 86400), "600", "how often everything is looked at without an event")
+    add(
+        "start-timeout-seconds",
+        _number(float, 0, 3600),
+        "120",
+        "how long to wait at start for the API server and the CRDs",
+    )
+    add("drain-seconds", _number(float, 0, 86400), "300", "longest wait for requests in flight when a worker ends")
+    add("propagation-seconds", _number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
+    add("start-deadline-seconds", _number(float, 1, 86400), "1800", "from a worker's start to its first token")
+    return _options(parser.parse_args(arguments))
+
+
+class _Adder:
+    def __init__(self, parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+        self._parser, self._environment = parser, environment
+
+    def __call__(self, flag: str, kind: Callable[[str], object], default: str | None, text: str) -> None:
+        variable = PREFIX + flag.upper().replace("-", "_")
+        shown = f"{text} [{variable}]" if not default else f"{text} [{variable}, default {default}]"
+        # argparse runs `type` over a default that is a string, so that a bad variable is refused like a bad flag.
+        self._parser.add_argument(f"--{flag}", type=kind, default=self._environment.get(variable, default), help=shown)
+
+
+def _number(kind: type[int] | type[float], low: float, high: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            whole = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"must be {whole} from {low:g} to {high:g}, not {text!r}")
+        return value
+
+    return read
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(allowed)}, not {text!r}")
+        return text
+
+    return read
+
+
+def _options(read: argparse.Namespace) -> Options:
+    if not read.worker_image:
+        raise OptionsError(
+            f"the worker image is not known: give --worker-image or set {PREFIX}WORKER_IMAGE;"
+            " see modelfleet-operator --help"
+        )
+    return Options(
+        settings=Settings(
+            worker_image=read.worker_image,
+            image_pull_policy=read.image_pull_policy,
+            propagation_s=read.propagation_seconds,
+            drain_s=read.drain_seconds,
+            start_deadline_s=read.start_deadline_seconds,
+        ),
+        namespaces=tuple(name.strip() for name in read.namespaces.split(",") if name.strip()),
+        kubeconfig=read.kubeconfig or None,
+        metrics_host=read.metrics_host or None,
+        metrics_port=read.metrics_port,
+        log_level=read.log_level,
+        workers=read.workers,
+        resync_s=read.resync_seconds,
+        start_timeout_s=read.start_timeout_seconds,
+    )

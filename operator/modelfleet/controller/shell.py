@@ -1,0 +1,154 @@
+"""One reconcile: gather, decide, do, report. The only place that catches. I/O through its parts."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from modelfleet.controller.cluster import ApiError, Cluster, Refused, Written
+from modelfleet.controller.events import Recorder
+from modelfleet.controller.execute import Execution, StatusWriter, execute
+from modelfleet.controller.faults import bug_status, refused_status
+from modelfleet.controller.gather import Gatherer
+from modelfleet.controller.queue import Done, Forget, Result, Retry
+from modelfleet.controller.triggers import Key
+from modelfleet.core.effects import Outcome
+from modelfleet.core.snapshot import Raw, World
+
+_log = logging.getLogger(__name__)
+
+ROUNDS = 3
+"""How often one reconcile decides again because a create met a foreign object."""
+
+TAKEN_RECHECK_S = 15.0
+"""A foreign object's end makes no event that we watch, so it is looked at again after this time."""
+
+
+class Decide(Protocol):
+    """`core.reconcile.plan`."""
+
+    def __call__(self, world: World) -> Outcome:
+        """Decides about one world."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a reconcile works with."""
+
+    cluster: Cluster
+    gatherer: Gatherer
+    recorder: Recorder
+    decide: Decide
+    now: Callable[[], datetime]
+    observe: Callable[[str, float], None] = lambda _result, _duration_s: None
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What one reconcile did, for its log line and metric."""
+
+    result: Result
+    name: str  # settled, changed, stale, taken, refused, gone
+    writes: int = 0
+    detail: str = ""
+
+
+class Shell:
+    """Reconciles keys; give `reconcile` to the queue."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._status = StatusWriter(parts.cluster)
+        self._uids: dict[Key, str] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """One run. Errors end here: the API server's as a back-off, a bug also as a condition and a traceback."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            report = await self._reconcile(key)
+        except ApiError as error:
+            self._parts.observe("api_error", loop.time() - started)
+            _log.warning("reconcile put off: %s", error, extra={"object": str(key)})
+            return Retry(error.retry_after_s)
+        except Exception as bug:
+            self._parts.observe("bug", loop.time() - started)
+            _log.exception("reconcile failed by a bug", extra={"object": str(key)})
+            await self._tell_bug(key, bug)
+            return Retry()
+        duration_s = loop.time() - started
+        self._parts.observe(report.name, duration_s)
+        _log.log(
+            logging.INFO if report.writes or report.detail else logging.DEBUG,
+            "reconciled: %s",
+            report.detail or report.name,
+            extra={
+                "object": str(key),
+                "result": report.name,
+                "writes": report.writes,
+                "duration_s": round(duration_s, 4),
+            },
+        )
+        return report.result
+
+    async def _reconcile(self, key: Key) -> _Report:
+        rounds = writes = 0
+        while True:
+            world = await self._parts.gatherer.gather(key)
+            if world is None:
+                self._forget(key)
+                return _Report(Forget(), "gone")
+            self._uids[key] = world.deployment["metadata"]["uid"]
+            outcome = self._parts.decide(world)
+            execution = await self._execute(key, world.deployment, outcome)
+            rounds, writes = rounds + 1, writes + execution.writes
+            if execution.taken is None or rounds == ROUNDS:
+                break
+            self._parts.gatherer.name_is_taken(key, *execution.taken)
+        writes += await self._write_status(world, outcome, execution)
+        for event in outcome.events:
+            self._parts.recorder.record(world.deployment, event)
+        return _report(world, outcome, execution, writes)
+
+    async def _execute(self, key: Key, deployment: Raw, outcome: Outcome) -> Execution:
+        if "deletionTimestamp" in deployment["metadata"]:
+            return Execution()  # its children are the garbage collector's now
+        return await execute(self._parts.cluster, key, outcome.effects)
+
+    async def _write_status(self, world: World, outcome: Outcome, execution: Execution) -> int:
+        status = outcome.status
+        if execution.refused is not None:
+            status = refused_status(world.deployment, status, execution.refused, self._parts.now())
+        result = await self._status.write(world.deployment, status)
+        if isinstance(result, Refused):
+            raise ApiError(f"the status was refused (are the CRDs older than the operator?): {result.message}")
+        return int(isinstance(result, Written))
+
+    async def _tell_bug(self, key: Key, bug: Exception) -> None:
+        """Best effort: the log has it in any case."""
+        try:
+            world = await self._parts.gatherer.gather(key)
+            if world is not None:
+                await self._status.write(world.deployment, bug_status(world.deployment, bug, self._parts.now()))
+        except Exception as error:
+            _log.warning("the bug could not be told in the status: %s", error, extra={"object": str(key)})
+
+    def _forget(self, key: Key) -> None:
+        uid = self._uids.pop(key, None)
+        if uid is not None:
+            self._status.forget(uid)
+
+
+def _report(world: World, outcome: Outcome, execution: Execution, writes: int) -> _Report:
+    again_s = outcome.wake_after_s
+    if world.taken:
+        again_s = min(TAKEN_RECHECK_S, again_s or TAKEN_RECHECK_S)
+    if execution.refused is not None:
+        return _Report(Retry(), "refused", writes, f"the API server refuses a child: {execution.refused}")
+    if execution.stale is not None:
+        return _Report(Retry(), "stale", writes, f"the world changed meanwhile: {execution.stale}")
+    if execution.taken is not None:
+        return _Report(Retry(), "taken", writes, f"{' '.join(execution.taken)} is held by another object")
+    return _Report(Done(again_s), "changed" if writes else "settled", writes)

@@ -1,0 +1,148 @@
+"""What the operator tells about itself: metrics, probes, logs. I/O: one HTTP port, standard error."""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from modelfleet.controller.cluster import Call
+
+_WRITES = frozenset({"create", "apply", "apply_status", "patch", "delete"})
+_PREFIX = "modelfleet_operator_"
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class Metrics:
+    """The operator's own series. Gauges are read at scrape time from the functions given to `gauge`."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._reconciles = Histogram(
+            f"{_PREFIX}reconcile_seconds",
+            "A reconcile, by its result",
+            ("result",),
+            buckets=_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._calls = Histogram(
+            f"{_PREFIX}api_request_seconds",
+            "A request to the API server; code 0: no answer",
+            ("verb", "kind", "code"),
+            buckets=_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._writes = Counter(
+            f"{_PREFIX}writes",
+            "Requests that write, by what the API server answered",
+            ("verb", "kind", "code"),
+            registry=self.registry,
+        )
+        self.events_dropped = Counter(
+            f"{_PREFIX}events_dropped", "Events that were not written: too many, or refused", registry=self.registry
+        )
+
+    def reconciled(self, result: str, duration_s: float) -> None:
+        """One reconcile ended."""
+        self._reconciles.labels(result).observe(duration_s)
+
+    def called(self, call: Call) -> None:
+        """One request to the API server ended."""
+        labels = (call.verb, call.kind, str(call.code))
+        self._calls.labels(*labels).observe(call.duration_s)
+        if call.verb in _WRITES:
+            self._writes.labels(*labels).inc()
+
+    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """A value that is read when somebody scrapes."""
+        Gauge(_PREFIX + name, text, registry=self.registry).set_function(read)
+
+
+@dataclass
+class LoopLag:
+    """How late the event loop runs what is due: the worst of the last look-outs, halved at each."""
+
+    interval_s: float = 1.0
+    lag_s: float = 0.0
+
+    async def run(self) -> None:
+        """Measures until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + self.interval_s
+            await asyncio.sleep(self.interval_s)
+            self.lag_s = max(loop.time() - due, self.lag_s / 2)
+
+
+@dataclass
+class Health:
+    """What the probes answer. Each check returns None, or why not, in one sentence."""
+
+    live: list[Callable[[], str | None]] = field(default_factory=list)
+    ready: list[Callable[[], str | None]] = field(default_factory=list)
+
+
+async def serve(metrics: Metrics, health: Health, host: str | None, port: int) -> tuple[web.AppRunner, int]:
+    """Serves /metrics, /healthz and /readyz; the port that was bound (0 asks for any). OSError: it is taken."""
+
+    async def exposition(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def probe(checks: list[Callable[[], str | None]]) -> Callable[[web.Request], Any]:
+        async def answer(_: web.Request) -> web.Response:
+            faults = [fault for check in checks if (fault := check())]
+            return web.Response(status=503 if faults else 200, text="\n".join(faults) or "ok")
+
+        return answer
+
+    app = web.Application()
+    app.router.add_get("/metrics", exposition)
+    app.router.add_get("/healthz", probe(health.live))
+    app.router.add_get("/readyz", probe(health.ready))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port)
+    try:
+        await site.start()
+    except OSError:
+        await runner.cleanup()
+        raise
+    return runner, int(runner.addresses[0][1])
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in _RECORD_FIELDS}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure_logs(level: str) -> None:
+    """One JSON object a line on standard error; kopf and the HTTP server only from warnings up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("modelfleet").setLevel(level.upper())
+    # "OS signals are ignored: running not in the main thread": on purpose.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)

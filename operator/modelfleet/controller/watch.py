@@ -1,0 +1,175 @@
+"""kopf in a thread and an event loop of its own: it watches and hands keys over. I/O; decides nothing.
+
+Its exit cancels nothing of ours there (kopf cancels every task of its loop), and a long list does not stall a reconcile.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import aiohttp
+import kopf
+from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+
+from modelfleet.api import names
+from modelfleet.controller import credentials
+from modelfleet.controller.cluster import CHILDREN
+from modelfleet.controller.queue import WorkQueue
+from modelfleet.controller.triggers import Key
+
+_HEARTBEAT_S = 5.0
+
+
+class QueueTriggers:
+    """Triggers that hand over to the queue's loop from any thread."""
+
+    def __init__(self, queue: WorkQueue[Key], loop: asyncio.AbstractEventLoop) -> None:
+        self._queue, self._loop = queue, loop
+
+    def add(self, key: Key) -> None:
+        self._hand_over(self._queue.add, key)
+
+    def add_all(self) -> None:
+        self._hand_over(self._queue.add_all)
+
+    def _hand_over(self, callback: Callable[..., None], *args: Key) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            self._loop.call_soon_threadsafe(callback, *args)
+
+
+class Watch:
+    """kopf's thread. `ended` resolves when kopf ends for any reason; the process must then end too."""
+
+    def __init__(self, registry: kopf.OperatorRegistry, kubeconfig: str | None, namespaces: Sequence[str]) -> None:
+        self._registry, self._namespaces = registry, namespaces
+        self._main = asyncio.get_running_loop()
+        self.ended: asyncio.Future[str] = self._main.create_future()
+        self.last_beat_s = self._main.time()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            return await _session(kubeconfig)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Cancel kopf and wait for its thread, shortly: nothing in it needs to be finished."""
+        if self._loop is not None and self._task is not None:
+            with contextlib.suppress(RuntimeError):  # it ended by itself
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        await asyncio.to_thread(self._thread.join, 5.0)
+
+    def _run(self) -> None:
+        why = "ended without an error"
+        try:
+            asyncio.run(self._watch())
+        except asyncio.CancelledError:
+            why = "was cancelled"
+        except BaseException as error:  # whatever it is, the process ends by it, and says so
+            why = f"{type(error).__name__}: {error}"
+        finally:
+            with contextlib.suppress(RuntimeError):
+                self._main.call_soon_threadsafe(self._resolve, why)
+
+    def _resolve(self, why: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(why)
+
+    async def _watch(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        beat = asyncio.create_task(self._beat())
+        try:
+            await kopf.operator(
+                registry=self._registry,
+                settings=settings(),
+                standalone=True,
+                clusterwide=not self._namespaces,
+                namespaces=tuple(self._namespaces),
+            )
+        finally:
+            beat.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self.last_beat_s = self._main.time()
+            await asyncio.sleep(_HEARTBEAT_S)
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps no progress, because event handlers have none; so nothing is ever written to a user's object."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+    def purge(self, **_: Any) -> None:
+        return None
+
+    def touch(self, **_: Any) -> None:
+        return None
+
+    def clear(self, *, essence: Any) -> Any:
+        return essence
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """Keeps no last-seen body, and spares the copy that kopf would make of each (half of its CPU an event)."""
+
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+
+def settings() -> kopf.OperatorSettings:
+    """kopf's settings; the numbers are measured in kopf-k8s.md, section 1."""
+    result = kopf.OperatorSettings()
+    result.persistence.progress_storage = _NoProgress()
+    result.persistence.diffbase_storage = _NoDiffBase()
+    result.posting.enabled = False
+    result.scanning.disabled = True
+    result.queueing.idle_timeout = 0.5
+    result.watching.chunk_size = 500
+    result.watching.reconnect_backoff = 1.0
+    result.networking.enforce_retry_after = True
+    result.networking.connect_timeout = 10
+    result.process.ultimate_exiting_timeout = None
+    for child in CHILDREN:
+        result.watching.label_selectors[child.plural] = names.DEPLOYMENT_LABEL
+    return result
+
+
+async def _session(kubeconfig: str | None) -> kopf.AiohttpSession:
+    """A session of its own for each login: kopf closes it when the server says 401."""
+    try:
+        configuration = await credentials.load(kubeconfig)
+    except credentials.CredentialsError as error:
+        raise kopf.PermanentError(str(error)) from error
+
+    async def authorize(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        if (value := await credentials.authorization(configuration)) is not None:
+            request.headers["Authorization"] = value
+        if configuration.tls_server_name:
+            request.server_hostname = configuration.tls_server_name
+        return await handler(request)
+
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=credentials.tls(configuration)),
+        middlewares=(authorize,),
+        proxy=configuration.proxy,
+        headers={"User-Agent": "modelfleet"},
+    )
+    return kopf.AiohttpSession(server=configuration.host, aiohttp_session=session)
