@@ -24,10 +24,9 @@ class Execution:
     stale: str | None = None
     refused: str | None = None
 
-    @property
-    def complete(self) -> bool:
-        """Every effect was done."""
-        return self.taken is None and self.stale is None and self.refused is None
+    def after(self, earlier: "Execution") -> "Execution":
+        """This one, with what an earlier one of the same reconcile wrote."""
+        return replace(self, writes=self.writes + earlier.writes)
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:

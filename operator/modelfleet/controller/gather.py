@@ -22,16 +22,17 @@ _BY_KIND = {resource.kind: resource for resource in CHILDREN}
 
 
 class Gatherer:
-    """Reads worlds, and remembers between reads the two things that no read shows.
+    """Reads worlds, and remembers between reads what no read shows.
 
-    These are: since when a pod has been out of the Service, and which child names other objects were found to hold.
-    Losing either costs time (a drain waits anew, a create is tried once), never correctness.
+    This is: since when a pod has been out of the Service, which child names other objects were found to hold, and what
+    the API server last refused. Losing it costs time (a drain waits anew, a create is tried once), never correctness.
     """
 
     def __init__(self, cluster: Cluster, settings: Settings, now: Callable[[], datetime]) -> None:
         self._cluster, self._settings, self._now = cluster, settings, now
         self._not_serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
+        self._refused: dict[Key, str] = {}
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
@@ -49,6 +50,7 @@ class Gatherer:
             services=services,
             taken=await self._read_taken(key),
             not_serving_s=self._not_serving(key, pods),
+            refused=self._refused.get(key, ""),
             settings=self._settings,
             now=self._now(),
         )
@@ -57,8 +59,16 @@ class Gatherer:
         """A create met another object under this name: show it in this key's worlds for as long as it exists."""
         self._taken.setdefault(key, set()).add((kind, name))
 
+    def was_refused(self, key: Key, message: str) -> None:
+        """What the API server said to the last writes; empty: it took them all."""
+        if message:
+            self._refused[key] = message
+        else:
+            self._refused.pop(key, None)
+
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a key."""
+        self._refused.pop(key, None)
         self._not_serving_since.pop(key, None)
         self._taken.pop(key, None)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from modelfleet.controller.cluster import ApiError, Cluster, Refused, Written
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.execute import Execution, StatusWriter, execute
-from modelfleet.controller.faults import bug_status, refused_status
+from modelfleet.controller.faults import bug_status
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Forget, Result, Retry
 from modelfleet.controller.triggers import Key
@@ -20,7 +20,7 @@ from modelfleet.core.snapshot import Raw, World
 _log = logging.getLogger(__name__)
 
 ROUNDS = 3
-"""How often one reconcile decides again because a create met a foreign object."""
+"""How often one reconcile decides, when what its writes met bears on the decision."""
 
 TAKEN_RECHECK_S = 15.0
 """A foreign object's end makes no event that we watch, so it is looked at again after this time."""
@@ -94,34 +94,40 @@ class Shell:
         return report.result
 
     async def _reconcile(self, key: Key) -> _Report:
-        rounds = writes = 0
+        rounds, done = 0, Execution()
         while True:
             world = await self._parts.gatherer.gather(key)
             if world is None:
                 self._forget(key)
                 return _Report(Forget(), "gone")
             self._uids[key] = world.deployment["metadata"]["uid"]
-            outcome = self._parts.decide(world)
-            execution = await self._execute(key, world.deployment, outcome)
-            rounds, writes = rounds + 1, writes + execution.writes
-            if execution.taken is None or rounds == ROUNDS:
+            outcome, rounds = self._parts.decide(world), rounds + 1
+            if done.refused is not None:
+                break  # this round was only to say so in the status
+            done = (await self._execute(key, world.deployment, outcome)).after(done)
+            if not self._learned(key, world, done) or rounds == ROUNDS:
                 break
-            self._parts.gatherer.name_is_taken(key, *execution.taken)
-        writes += await self._write_status(world, outcome, execution)
+        writes = done.writes + await self._write_status(world, outcome)
         for event in outcome.events:
             self._parts.recorder.record(world.deployment, event)
-        return _report(world, outcome, execution, writes)
+        return _report(world, outcome, done, writes)
+
+    def _learned(self, key: Key, world: World, execution: Execution) -> bool:
+        """Whether the writes met something that bears on the decision; it is in the next world."""
+        if execution.taken is not None:
+            self._parts.gatherer.name_is_taken(key, *execution.taken)
+            return True
+        refused = execution.refused or ""
+        self._parts.gatherer.was_refused(key, refused)
+        return refused != world.refused
 
     async def _execute(self, key: Key, deployment: Raw, outcome: Outcome) -> Execution:
         if "deletionTimestamp" in deployment["metadata"]:
             return Execution()  # its children are the garbage collector's now
         return await execute(self._parts.cluster, key, outcome.effects)
 
-    async def _write_status(self, world: World, outcome: Outcome, execution: Execution) -> int:
-        status = outcome.status
-        if execution.refused is not None:
-            status = refused_status(world.deployment, status, execution.refused, self._parts.now())
-        result = await self._status.write(world.deployment, status)
+    async def _write_status(self, world: World, outcome: Outcome) -> int:
+        result = await self._status.write(world.deployment, outcome.status)
         if isinstance(result, Refused):
             raise ApiError(f"the status was refused (are the CRDs older than the operator?): {result.message}")
         return int(isinstance(result, Written))

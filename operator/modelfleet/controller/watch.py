@@ -1,6 +1,6 @@
 """kopf in a thread and an event loop of its own: it watches and hands keys over. I/O; decides nothing.
 
-Its exit cancels nothing of ours there (kopf cancels every task of its loop), and a long list does not stall a reconcile.
+Its exit cancels nothing of ours there (kopf cancels every task of its loop), and a long list does not stall reconciles.
 """
 
 import asyncio
