@@ -8,6 +8,7 @@ from pathlib import Path
 
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.images_recipe import Recipe
+from modelfleet_local.paths import UV_VERSION, cache_dir
 
 PYTHON_VERSION = "3.11"
 PYTHON = f"/usr/bin/python{PYTHON_VERSION}"  # where the base layer has it; engine volumes link to it too
@@ -99,10 +100,10 @@ def _write_scripts(bin_folder: Path, links: Path, recipe: Recipe, commands: Sequ
 
 
 def _uv(*arguments: str, cwd: Path | None = None, given: str | None = None) -> str:
-    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
-    if uv is None:
-        raise LocalClusterError("uv is missing: run `make setup`, which installs it")
-    command: tuple[str, ...] = (uv, "--quiet", *arguments)
+    uv = cache_dir() / f"uv-{UV_VERSION}" / "bin" / "uv"
+    if not uv.exists():
+        raise LocalClusterError(f"uv {UV_VERSION} is missing: run `make setup`, which installs it")
+    command = (str(uv), "--quiet", *arguments)
     done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, text=True)
     if done.returncode:
         raise LocalClusterError(f"uv {' '.join(arguments[:2])} failed: {done.stderr.strip()}")

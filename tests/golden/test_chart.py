@@ -1,0 +1,176 @@
+"""The chart as Helm renders it, and what must hold of it however it is configured."""
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modelfleet.api import names
+from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.controller import cluster, options
+from modelfleet_local.binaries import Binaries
+from modelfleet_local.paths import REPOSITORY, cache_dir
+
+HERE = Path(__file__).parent / "chart"
+CHART = REPOSITORY / "charts/modelfleet"
+IMAGES = ("operator.image=registry.example/modelfleet-operator:1", "worker.image=registry.example/modelfleet-worker:1")
+CASES = {
+    "default": IMAGES,
+    "demo": (*IMAGES, "acceleratorClasses.cpu.enabled=true"),
+    "two-namespaces": (*IMAGES, "operator.namespaces={chat,search}", "crds.upgrade=false", "roles.aggregate=false"),
+}
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    binary = Binaries(cache_dir()).path("helm")
+    assert binary.exists(), "helm is missing: run `make prepare`, which builds it"
+    return subprocess.run([binary, *arguments], capture_output=True, text=True)
+
+
+def template(*settings: str) -> subprocess.CompletedProcess[str]:
+    where = ("modelfleet", str(CHART), "--namespace=modelfleet-system", "--kube-version=1.34.0")
+    return helm("template", *where, *(f"--set={setting}" for setting in settings))
+
+
+def rendered(case: str) -> list[dict[str, Any]]:
+    done = template(*CASES[case])
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_chart_renders_the_golden_manifests(case: str, request: pytest.FixtureRequest) -> None:
+    got = yaml.safe_dump_all(rendered(case), sort_keys=False, width=120)
+    path = HERE / f"{case}.yaml"
+    if request.config.getoption("--update-golden"):
+        path.write_text(got)
+    assert path.read_text() == got, "run `make golden`, then read the diff"
+
+
+def test_every_golden_chart_has_a_case() -> None:
+    assert {path.stem for path in HERE.glob("*.yaml")} == set(CASES)
+
+
+def test_strict_lint_finds_nothing() -> None:
+    done = helm("lint", "--strict", str(CHART), *(f"--set={image}" for image in IMAGES))
+    assert done.returncode == 0, done.stdout
+    assert "[WARNING]" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        pytest.param(
+            IMAGES[1:], "operator.image is empty: give the image built from", id="the operator's image is missing"
+        ),
+        pytest.param(
+            IMAGES[:1], "worker.image is empty: give the image built from", id="the worker's image is missing"
+        ),
+        pytest.param((*IMAGES, "operater.logLevel=debug"), "'operater' not allowed", id="a misspelt section"),
+        pytest.param((*IMAGES, "worker.drain=5"), "'drain' not allowed", id="a misspelt value"),
+        pytest.param(
+            (*IMAGES, "worker.drainSeconds=5m"), "got string, want integer", id="a duration where seconds are"
+        ),
+        pytest.param(
+            (*IMAGES, "acceleratorClasses.l4.acceleratorsPerNode=0"), "minimum: got 0, want 1", id="a node without GPUs"
+        ),
+        pytest.param((*IMAGES, "acceleratorClasses.l4.memory=24Gi"), "'memory' not allowed", id="a field no class has"),
+        pytest.param(
+            (*IMAGES, "acceleratorClasses.l5.enabled=true"), "missing properties", id="a new class half written"
+        ),
+    ],
+)
+def test_bad_values_are_refused_with_a_reason(settings: tuple[str, ...], sentence: str) -> None:
+    done = template(*settings)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+def test_no_object_of_the_schema_takes_unknown_values() -> None:
+    def open_objects(node: object, path: str) -> list[str]:
+        if not isinstance(node, dict):
+            return []
+        found = [path] if node.get("type") == "object" and "additionalProperties" not in node else []
+        return found + [hit for key, child in node.items() for hit in open_objects(child, f"{path}/{key}")]
+
+    root = json.loads((CHART / "values.schema.json").read_text())
+    assert open_objects(root, "") == ["/properties/global"]  # Helm's own
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_role_has_a_wildcard_or_reads_secrets(case: str) -> None:
+    for document in rendered(case):
+        for rule in document.get("rules", ()):
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert "secrets" not in rule["resources"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
+    read, write = {"get", "list", "watch"}, {"create", "patch", "delete"}
+    wanted = {resource_key(resource): read | write for resource in cluster.CHILDREN}
+    wanted |= {resource_key(resource): read for resource in (cluster.DEPLOYMENTS, cluster.CLASSES)}
+    wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
+    wanted[resource_key(cluster.EVENTS)] = {"get", "create", "patch"}
+    assert operator_rights(case) == wanted
+
+
+def resource_key(resource: cluster.Resource) -> tuple[str, str]:
+    return resource.api_version.rpartition("/")[0], resource.plural
+
+
+def operator_rights(case: str) -> dict[tuple[str, str], set[str]]:
+    roles = [
+        d for d in rendered(case) if d["kind"] in ("Role", "ClusterRole") and d["metadata"]["name"] == "modelfleet"
+    ]
+    return {
+        (group, resource): set(rule["verbs"])
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_pod_meets_the_restricted_standard_on_a_read_only_root(case: str) -> None:
+    pods = [d["spec"]["template"]["spec"] for d in rendered(case) if d["kind"] in ("Deployment", "Job")]
+    assert pods
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert security["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_operator_understands_the_flags_it_is_given(case: str) -> None:
+    deployment = next(d for d in rendered(case) if d["kind"] == "Deployment")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    read = options.parse(container["args"], {})
+    assert read.settings.worker_image == "registry.example/modelfleet-worker:1"
+    assert (read.settings.drain_s, read.settings.propagation_s, read.settings.start_deadline_s) == (300, 5, 1800)
+    assert read.namespaces == (("chat", "search") if case == "two-namespaces" else ())
+    assert read.metrics_port == container["ports"][0]["containerPort"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_class_of_the_catalogue_is_one_that_the_api_takes(case: str) -> None:
+    found = [document for document in rendered(case) if document["kind"] == names.CLASS_KIND]
+    assert {document["apiVersion"] for document in found} == {names.API_VERSION}
+    catalogue = {document["metadata"]["name"]: AcceleratorClass.model_validate(document) for document in found}
+    assert ("cpu" in catalogue) == (case == "demo")
+    assert {"h100-sxm", "h200", "b200", "a100-80", "l40s", "l4"} <= set(catalogue)
+
+
+def test_the_chart_is_of_the_project_s_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
