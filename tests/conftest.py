@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest_plugins = ["cluster_fixtures"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing them")

@@ -1,0 +1,143 @@
+"""The programs of a Kubernetes, built from the pinned Go modules in deploy/local/go and kept in the cache.
+
+A binary lies in `bin/NAME-KEY/NAME`; KEY covers the module's files, the flags and the toolchain, so a changed pin is
+another folder and an unchanged one is never built twice. Builds are atomic; concurrent callers wait for each other.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.golang import TOOLCHAIN, find_go
+from modelfleet_local.paths import GO_MODULES
+from modelfleet_local.processes import tail
+from modelfleet_local.progress import Say, still_at_it
+
+_KUBERNETES_VERSION = "1.36.3"
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+_BUILD_ENV = {"GOTOOLCHAIN": TOOLCHAIN, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+_BUILD_FLAGS = ("-trimpath", "-mod=readonly")
+_KEY_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class _Module:
+    folder: str
+    packages: Mapping[str, str]  # binary -> Go package
+    ldflags: str = "-s -w"
+
+
+def _kubernetes(*names: str) -> _Module:
+    major, minor, _ = _KUBERNETES_VERSION.split(".")
+    stamps = {"gitVersion": f"v{_KUBERNETES_VERSION}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    ldflags = "-s -w " + " ".join(f"-X {_VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())
+    return _Module("kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in names}, ldflags)
+
+
+_MODULES = (
+    _Module("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
+    _kubernetes("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"),
+    _Module("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    _Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
+    _Module("coredns", {"coredns": "github.com/coredns/coredns"}),
+)
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
+NODE = ("kubelet", "kube-proxy", "coredns")
+ALL = tuple(name for module in _MODULES for name in module.packages)
+
+
+class Binaries:
+    """Finds the programs in a cache, and builds those that are missing."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+
+    def path(self, name: str) -> Path:
+        """Where `name` lies once it is built."""
+        module = _module_of(name)
+        return self._cache / "bin" / f"{name}-{_key(module, name)}" / name
+
+    def ensure(self, names: Sequence[str], say: Say) -> None:
+        """Builds what is missing of `names`. Raises LocalClusterError with the end of the build's log."""
+        missing = [name for name in names if not self.path(name).exists()]
+        if not missing:
+            return
+        with _lock(self._cache / "bin.lock", say):
+            missing = [name for name in names if not self.path(name).exists()]
+            if not missing:
+                return
+            go = find_go(self._cache, say)
+            say(f"building {len(missing)} programs from source with {TOOLCHAIN}: {', '.join(missing)}")
+            for number, name in enumerate(missing, 1):
+                self._build(go, name, f"{name} ({number} of {len(missing)})", say)
+
+    def module_folder(self, module: str, package_module: str, say: Say) -> Path:
+        """The folder of a dependency's own files (kwok's stages) in Go's module cache."""
+        go = find_go(self._cache, say)
+        argv = [str(go), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", package_module]
+        done = subprocess.run(
+            argv, cwd=GO_MODULES / module, env={**os.environ, **_BUILD_ENV}, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0 or not done.stdout.strip():
+            raise LocalClusterError(f"`go list -m {package_module}` failed: {done.stderr.strip()}")
+        return Path(done.stdout.strip())
+
+    def _build(self, go: Path, name: str, title: str, say: Say) -> None:
+        module = _module_of(name)
+        target = self.path(name)
+        log = self._cache / "logs" / f"build-{name}.log"
+        for folder in (target.parent.parent, log.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        start_s = time.monotonic()
+        with tempfile.TemporaryDirectory(dir=target.parent.parent, prefix=".build-") as scratch:
+            argv = [str(go), "build", *_BUILD_FLAGS, "-ldflags", module.ldflags, "-o", f"{scratch}/{name}"]
+            with still_at_it(say, f"  {title}"), log.open("wb") as output:
+                done = subprocess.run(
+                    [*argv, module.packages[name]],
+                    cwd=GO_MODULES / module.folder,
+                    env={**os.environ, **_BUILD_ENV},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
+            if done.returncode != 0:
+                raise LocalClusterError(f"building {name} failed; its log is {log}:\n{tail(log)}")
+            shutil.rmtree(target.parent, ignore_errors=True)
+            os.chmod(scratch, 0o755)
+            target.parent.mkdir()
+            os.replace(f"{scratch}/{name}", target)
+        say(f"  {title}: built in {time.monotonic() - start_s:.0f} s")
+
+
+def _module_of(name: str) -> _Module:
+    return next(module for module in _MODULES if name in module.packages)
+
+
+def _key(module: _Module, name: str) -> str:
+    digest = sha256()
+    for file in ("go.mod", "go.sum"):
+        digest.update((GO_MODULES / module.folder / file).read_bytes())
+    environment = sorted(f"{key}={value}" for key, value in _BUILD_ENV.items())
+    digest.update(repr([*environment, *_BUILD_FLAGS, module.ldflags, module.packages[name]]).encode())
+    return digest.hexdigest()[:_KEY_LENGTH]
+
+
+@contextmanager
+def _lock(path: Path, say: Say) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another process is building programs; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,124 @@
+"""The command line: one function a command. Failures are one sentence and where to look, never a traceback."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from modelfleet_local import binaries
+from modelfleet_local.cluster import Cluster, Options, known_clusters
+from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.paths import cache_dir
+from modelfleet_local.progress import Clocked
+
+DEFAULT_NAME = "local"
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs a command and gives the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        run: Callable[[argparse.Namespace], int] = arguments.run
+        return run(arguments)
+    except LocalClusterError as error:
+        print(f"modelfleet_local: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m modelfleet_local", description="A real Kubernetes on this machine."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(run=run)
+        return added
+
+    def named(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        added.add_argument("--name", default=DEFAULT_NAME, help=f"the cluster (default: {DEFAULT_NAME})")
+        return added
+
+    command("prepare", _prepare, "build and cache every program")
+    up = named(command("up", _up, "start a cluster; heals what an unclean stop left"))
+    up.add_argument("--nodes", type=int, default=1, help="real nodes on this machine (default: 1)")
+    up.add_argument("--kwok-nodes", type=int, default=0, help="fake nodes with 8 H100 each (default: 0)")
+    up.add_argument("--audit", action="store_true", help="write an audit log")
+    for name, run, text in (
+        ("down", _down, "remove a cluster, whatever state it is in"),
+        ("leftovers", _leftovers, "list what is there of a cluster; exit 1 if anything is"),
+    ):
+        named(command(name, run, text)).add_argument("--all", action="store_true", help="every cluster on this machine")
+    named(command("status", _status, "what runs, and how to reach it; exit 1 if not all of it does"))
+    for name, run, text in (
+        ("kubectl", _kubectl, "run kubectl as administrator: kubectl [--name NAME] -- get pods"),
+        ("exec", _exec, "run a command in the cluster's network: exec [--name NAME] -- curl http://10.96.0.10"),
+    ):
+        named(command(name, run, text)).add_argument("argv", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS")
+    return parser
+
+
+def _prepare(_: argparse.Namespace) -> int:
+    binaries.Binaries(cache_dir()).ensure(binaries.ALL, Clocked())
+    return 0
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    options = Options(nodes=arguments.nodes, kwok_nodes=arguments.kwok_nodes, audit=arguments.audit)
+    cluster = Cluster(arguments.name, options, say=Clocked())
+    cluster.up()
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    return 0
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    for cluster in _chosen(arguments):
+        cluster.down()
+        print(f"cluster {cluster.name} is down; its logs stay in {cluster.logs}", file=sys.stderr)
+    return 0
+
+
+def _leftovers(arguments: argparse.Namespace) -> int:
+    found = [f"{cluster.name}: {line}" for cluster in _chosen(arguments) for line in cluster.leftovers()]
+    print("\n".join(found) or "nothing is left")
+    return 1 if found else 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    cluster = Cluster(arguments.name)
+    parts = cluster.processes()
+    if not parts:
+        print(f"cluster {cluster.name} is down")
+        return 1
+    for name, pid in parts.items():
+        print(f"{name:28} {f'pid {pid}' if pid else 'ENDED'}  {cluster.logs / f'{name}.log'}")
+    print(f"kubeconfig: {cluster.kubeconfig}")
+    nodes = cluster.kubectl("get", "nodes")
+    print(nodes.stdout or nodes.stderr, end="")
+    return 0 if all(parts.values()) and nodes.returncode == 0 else 1
+
+
+def _kubectl(arguments: argparse.Namespace) -> int:
+    cluster = Cluster(arguments.name)
+    kubectl = str(cluster.binary("kubectl"))
+    os.execv(kubectl, [kubectl, f"--kubeconfig={cluster.require_up()}", *_after_dashes(arguments.argv)])
+
+
+def _exec(arguments: argparse.Namespace) -> int:
+    argv = Cluster(arguments.name).netns_argv(_after_dashes(arguments.argv))
+    os.execvp(argv[0], argv)
+
+
+def _chosen(arguments: argparse.Namespace) -> list[Cluster]:
+    return [Cluster(name) for name in (known_clusters() if arguments.all else [arguments.name])]
+
+
+def _after_dashes(argv: Sequence[str]) -> Sequence[str]:
+    rest = argv[1:] if argv[:1] == ["--"] else argv
+    if not rest:
+        raise LocalClusterError("nothing to run; write the command after --")
+    return rest

@@ -1,0 +1,227 @@
+"""A Kubernetes on this machine: up, down, and what a user or a test does with it in between."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from modelfleet_local import cleanup, controlplane, kwok, netns
+from modelfleet_local.api import Api
+from modelfleet_local.binaries import CONTROL_PLANE, NODE, Binaries
+from modelfleet_local.controlplane import Environment
+from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.paths import cache_dir, cluster_paths
+from modelfleet_local.pki import Authority
+from modelfleet_local.processes import Process, Processes
+from modelfleet_local.progress import Say, silent
+
+_KEPT_LOGS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a cluster is made of, beside its control plane."""
+
+    nodes: int = 0
+    """real nodes: containerd and kubelet on this machine"""
+    kwok_nodes: int = 0
+    """fake nodes at the start; kwok runs in any case, so that a test may add more"""
+    kwok_shape: kwok.Shape = field(default_factory=kwok.Shape)
+    audit: bool = False
+    """write logs/audit.log: each request with its user, verb and object"""
+    owned: bool = False
+    """belongs to this process: `remove_orphans` takes it down once the process is gone, however it ended"""
+
+
+class Cluster:
+    """The cluster `name`. Making this object starts nothing; two objects of one name are the same cluster."""
+
+    def __init__(self, name: str, options: Options | None = None, *, say: Say = silent) -> None:
+        """`say` gets a line before each step that takes long. Raises LocalClusterError for a bad name."""
+        self.name = name
+        self.paths = cluster_paths(name)
+        self._options = options or Options()
+        self._say = say
+        self._processes = Processes(self.paths)
+        self._binaries = Binaries(cache_dir())
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, for use in the host's network namespace."""
+        return self.paths.admin_kubeconfig
+
+    @property
+    def logs(self) -> Path:
+        """The folder with a log for each part; it outlives `down`."""
+        return self.paths.logs
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log, one JSON event a line; there with the option `audit`."""
+        return self.paths.logs / "audit.log"
+
+    @property
+    def api(self) -> Api:
+        """A client with the administrator's credential."""
+        return Api(self.require_up())
+
+    def require_up(self) -> Path:
+        """The administrator's kubeconfig of a cluster that is up. Raises LocalClusterError if it is not."""
+        if not self.paths.record.exists():
+            hint = f"start it with `python -m modelfleet_local up --name {self.name}`"
+            raise LocalClusterError(f"cluster {self.name} is not up; {hint}")
+        return self.kubeconfig
+
+    def up(self) -> None:
+        """Starts the cluster; a running one is left alone, remains of an unclean stop are removed first.
+
+        Raises LocalClusterError that says what failed and where its log is; nothing but the logs is left then.
+        """
+        needed = [*CONTROL_PLANE, "kwok", *(NODE if self._options.nodes else ())]
+        self._binaries.ensure(needed, self._say)
+        with self._locked():
+            if self._is_running():
+                self._say(f"cluster {self.name} is up already")
+                return
+            if cleanup.leftovers(self.paths, self._processes):
+                self._say(f"removing what an earlier cluster {self.name} left behind")
+                cleanup.remove(self.paths, self._processes)
+            try:
+                self._start()
+            except BaseException:
+                cleanup.remove(self.paths, self._processes)
+                raise
+
+    def down(self) -> None:
+        """Removes the cluster, whatever state it is in; the logs stay. Raises LocalClusterError naming what resists."""
+        with self._locked():
+            cleanup.remove(self.paths, self._processes)
+
+    def leftovers(self) -> list[str]:
+        """What is there of the cluster, a line each: processes, mounts, cgroups, network namespace, state."""
+        return cleanup.leftovers(self.paths, self._processes)
+
+    def processes(self) -> dict[str, int | None]:
+        """The parts that were started, with the pid of each that still runs."""
+        return {p.name: p.pid if self._processes.alive(p) else None for p in self._processes.recorded()}
+
+    def process(self, name: str) -> Process:
+        """The running part `name`. Raises LocalClusterError if it does not run."""
+        found = self._processes.find(name)
+        if found is None:
+            raise LocalClusterError(f"cluster {self.name} has no running {name}")
+        return found
+
+    def binary(self, name: str) -> Path:
+        """One of our programs (kubectl, helm and so on), built if it is missing."""
+        self._binaries.ensure([name], self._say)
+        return self._binaries.path(name)
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs kubectl as administrator; the caller looks at the exit status."""
+        argv = [str(self.binary("kubectl")), f"--kubeconfig={self.kubeconfig}", *args]
+        return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+
+    def netns_argv(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` in the cluster's network, where Services and pods have addresses."""
+        self.require_up()
+        return netns.entered(self.paths.netns, argv)
+
+    def run_in_netns(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Runs a command in the cluster's network; the caller looks at the exit status."""
+        return subprocess.run(self.netns_argv(argv), capture_output=True, text=True, check=False)
+
+    def add_kwok_nodes(self, count: int, shape: kwok.Shape | None = None) -> None:
+        """Adds fake nodes `kwok-0` … and waits until pods can run on them."""
+        kwok.add_nodes(self.api, count, shape or self._options.kwok_shape)
+
+    def _start(self) -> None:
+        for folder in (self.paths.state, self.paths.pki, self.paths.kubeconfigs, self.paths.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _empty(self.paths.logs)
+        _prune_logs(self.paths.logs.parent)
+        if self._options.owned:
+            self.paths.owner.write_text(json.dumps(asdict(Process.current())))
+        netns.create(self.paths.netns)
+        authority = Authority(self.paths.pki, "cluster")
+        env = Environment(self.paths, self._binaries, self._processes, authority)
+        self._say("starting the control plane")
+        api = controlplane.start(env, audit=self._options.audit)
+        kwok.start(env, api, self._say)
+        if self._options.kwok_nodes:
+            self._say(f"adding {self._options.kwok_nodes} kwok nodes")
+            kwok.add_nodes(api, self._options.kwok_nodes, self._options.kwok_shape)
+        self.paths.record.write_text(json.dumps(self._description()))
+        self._say(f"cluster {self.name} is up")
+
+    def _is_running(self) -> bool:
+        """Whether a finished `up` with these options stands whole. Raises LocalClusterError for other options."""
+        try:
+            record = json.loads(self.paths.record.read_text())
+        except (OSError, ValueError):
+            return False
+        whole = all(self.processes().values()) and netns.exists(self.paths.netns)
+        if whole and record != json.loads(json.dumps(self._description())):
+            raise LocalClusterError(
+                f"cluster {self.name} is up with other options or programs; take it down first: "
+                f"`python -m modelfleet_local down --name {self.name}`"
+            )
+        return whole and bool(self.processes())
+
+    def _description(self) -> dict[str, Any]:
+        programs = [str(self._binaries.path(name)) for name in CONTROL_PLANE]
+        return {"options": asdict(self._options), "programs": programs}
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.paths.lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            with self.paths.lock.open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if not _same_file(file, self.paths.lock):
+                    continue  # its last holder took the cluster down and removed the file meanwhile
+                yield
+                if not self.paths.state.exists():
+                    self.paths.lock.unlink()
+                return
+
+
+def known_clusters() -> list[str]:
+    """The names of clusters of which anything is there."""
+    return [path.name for path in sorted((cache_dir() / "clusters").glob("*")) if path.is_dir()]
+
+
+def remove_orphans(say: Say = silent) -> None:
+    """Takes down every cluster that was made with the option `owned` by a process that is gone (a killed test run)."""
+    for name in known_clusters():
+        cluster = Cluster(name, say=say)
+        owner = cluster.paths.owner
+        if owner.exists() and not Process(**json.loads(owner.read_text())).alive():
+            say(f"removing cluster {name}, whose owner is gone")
+            cluster.down()
+
+
+def _same_file(file: IO[str], path: Path) -> bool:
+    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _prune_logs(folder: Path) -> None:
+    """Removes the oldest logs of clusters that are down."""
+    here = set(known_clusters())
+    old = [path for path in folder.iterdir() if path.is_dir() and path.name not in here]
+    for path in sorted(old, key=lambda path: path.stat().st_mtime)[:-_KEPT_LOGS]:
+        shutil.rmtree(path)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()

@@ -1,0 +1,73 @@
+"""Fixtures that start a real API server for the tests that ask for one. Nothing starts otherwise."""
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from modelfleet_local import Cluster, Options
+from modelfleet_local.cluster import remove_orphans
+from modelfleet_local.paths import REPOSITORY
+from modelfleet_local.progress import Clocked
+from modelfleet_local.waiting import wait_until
+
+
+class Kubectl(Protocol):
+    """Runs kubectl as administrator; the test looks at the exit status."""
+
+    def __call__(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]: ...
+
+
+def apply_crds(cluster: Cluster) -> None:
+    """Installs the CRDs of the checkout and waits until the API server serves them."""
+    files = sorted((REPOSITORY / "crds").glob("*.yaml"))
+    if not files:
+        return
+    args = [f"--filename={file}" for file in files]
+    for command in (["apply", "--server-side"], ["wait", "--for=condition=Established", "--timeout=30s"]):
+        done = cluster.kubectl(*command, *args)
+        assert done.returncode == 0, f"the CRDs in crds/ cannot be installed: {done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def api_server() -> Iterator[Cluster]:
+    """A control plane of this run's own, with two kwok nodes of 8 GPUs, an audit log and our CRDs; no real node."""
+    say = Clocked()
+    remove_orphans(say)
+    cluster = Cluster(f"test-{os.getpid()}", Options(kwok_nodes=2, audit=True, owned=True), say=say)
+    cluster.up()
+    try:
+        apply_crds(cluster)
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture(scope="session")
+def kubectl(api_server: Cluster) -> Kubectl:
+    return api_server.kubectl
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(api_server: Cluster) -> Path:
+    return api_server.kubeconfig
+
+
+@pytest.fixture
+def namespace(api_server: Cluster) -> Iterator[str]:
+    """A fresh namespace in which pods can be created; it and what is in it go away afterwards."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    api = api_server.api
+    api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def has_service_account() -> bool:  # without one every pod is refused
+        accounts = api.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"]
+        return any(account["metadata"]["name"] == "default" for account in accounts)
+
+    wait_until(f"the default service account in {name}", has_service_account, timeout_s=30)
+    yield name
+    api_server.kubectl("delete", "namespace", name, "--wait=false")
