@@ -7,7 +7,8 @@ from pydantic import Field
 
 from modelfleet.api.kubernetes_types import Metadata, Tolerations
 from modelfleet.api.schema import ApiModel, whole
-from modelfleet.api.values import LabelValue, QualifiedName, Quantity
+from modelfleet.api.strings import LabelValue, QualifiedName
+from modelfleet.api.values import Quantity
 
 
 class Device(StrEnum):

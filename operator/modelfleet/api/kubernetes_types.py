@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from modelfleet.api.schema import ApiModel, whole
-from modelfleet.api.values import LabelValue, ObjectName, QualifiedName
+from modelfleet.api.strings import LabelValue, ObjectName, QualifiedName
 
 NodeSelector = Annotated[dict[QualifiedName, LabelValue], Field(max_length=32)]
 """Node labels that must all be there."""

@@ -9,20 +9,17 @@ from modelfleet.api.engine_options import ENV_NAMES, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.status import ModelDeploymentStatus
-from modelfleet.api.values import (
+from modelfleet.api.strings import (
     ArgValue,
     DnsLabel,
     EnvName,
     EnvValue,
-    FlagName,
     ImageName,
     ModelSource,
     ObjectName,
-    PositiveDuration,
-    Rate,
     ServedName,
-    Share,
 )
+from modelfleet.api.values import PositiveDuration, Rate, Share
 
 _E2E = "e2eLatency"
 _END_TO_END = (
@@ -154,8 +151,7 @@ class Scaling(ApiModel):
 class EnvVar(ApiModel):
     """An environment variable of the engine."""
 
-    name: EnvName
-    """The variable's name, one of the allow-list."""
+    name: EnvName = Field(description=f"The variable's name, one of {', '.join(sorted(ENV_NAMES))}.")
     value: EnvValue = EnvValue("")
     """The variable's value. Default: empty."""
 
@@ -168,14 +164,13 @@ class Engine(ApiModel):
     installation_claim_name: ObjectName | None = None
     """A PersistentVolumeClaim with the engine's Python environment (bin/python), mounted read-only at /opt/engine.
     Default: the engine is part of the image."""
-    args: Annotated[dict[FlagName, ArgValue], Field(max_length=64)] = Field(
+    args: Annotated[dict[Annotated[str, Field(max_length=64)], ArgValue], Field(max_length=64)] = Field(
         default_factory=dict,
         description='Engine flags without leading dashes, such as {max-num-seqs: 64}; "true" or "" gives a bare flag.'
         f" Flags with a value: {', '.join(sorted(VALUE_FLAGS))}. Bare flags: {', '.join(sorted(SWITCHES))}.",
     )
-    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), Unique(("name",))] = Field(
-        default=(), description=f"Environment variables of the engine, of these: {', '.join(sorted(ENV_NAMES))}."
-    )
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), Unique(("name",))] = ()
+    """Environment variables of the engine, from an allow-list."""
 
 
 class Placement(ApiModel):

@@ -4,13 +4,14 @@ The form of a single value is in values.py; a required field with an exception, 
 field (schema.py). `rows` gives all of them in one shape.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from modelfleet.api.acceleratorclass import AcceleratorClass
-from modelfleet.api.engine_options import ENV_NAMES, REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
+from modelfleet.api.engine_options import REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
 from modelfleet.api.modeldeployment import (
     Engine,
@@ -96,9 +97,9 @@ _FIELDS: tuple[Rule[Any], ...] = (
         "name-fits-a-service",
         ModelDeployment,
         "self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        lambda it: _is_service_name(it.metadata.name),
-        "the name becomes a Service's: at most 63 lower-case letters, digits and '-', beginning with a letter and"
-        " ending with a letter or digit",
+        lambda it: re.fullmatch("[a-z]([-a-z0-9]{0,61}[a-z0-9])?", it.metadata.name) is not None,
+        "metadata.name becomes a Service's name: at most 63 lower-case letters, digits and '-', a letter first and no"
+        " '-' last",
         "metadata.name",
     ),
     Rule(
@@ -176,7 +177,7 @@ _ENGINE: tuple[Rule[Any], ...] = (
         f"!has(self.args) || self.args.all(flag, flag in {_quoted(_FLAGS)})",
         lambda it: it.args.keys() <= _FLAGS,
         Words(
-            f"'the flag ' + self.args.map(flag, flag).filter(flag, !(flag in {_quoted(_FLAGS)})).min()"
+            f"'the flag ' + self.args.filter(flag, !(flag in {_quoted(_FLAGS)}))[0]"
             " + ' is not in the allow-list; kubectl explain mdep.spec.engine.args shows it'",
             lambda it: (
                 f"the flag {_first(it.args.keys() - _FLAGS)} is not in the allow-list;"
@@ -204,22 +205,6 @@ _ENGINE: tuple[Rule[Any], ...] = (
         lambda it: not any(value in _BARE for flag, value in it.args.items() if flag in VALUE_FLAGS),
         "a flag that takes a value must have one",
         "args",
-    ),
-    Rule(
-        "variables-are-known",
-        Engine,
-        f"!has(self.env) || self.env.all(one, one.name in {_quoted(ENV_NAMES)})",
-        lambda it: {one.name for one in it.env} <= ENV_NAMES,
-        Words(
-            f"'the variable ' + self.env.map(one, one.name).filter(name, !(name in {_quoted(ENV_NAMES)})).min()"
-            " + ' is not in the allow-list; kubectl explain mdep.spec.engine.env shows it'",
-            lambda it: (
-                f"the variable {_first({one.name for one in it.env} - ENV_NAMES)}"
-                " is not in the allow-list; kubectl explain mdep.spec.engine.env shows it"
-            ),
-        ),
-        "env",
-        Code.FORBIDDEN,
     ),
 )
 
@@ -252,12 +237,6 @@ _TOLERATIONS: tuple[Rule[Any], ...] = (
 
 CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass)
-
-
-def _is_service_name(name: str) -> bool:
-    letters = set("abcdefghijklmnopqrstuvwxyz")
-    inner = letters | set("0123456789-")
-    return 0 < len(name) <= 63 and name[0] in letters and set(name) <= inner and name[-1] != "-"
 
 
 def declared(model: type[ApiModel]) -> Iterator[Rule[Any]]:

@@ -1,4 +1,4 @@
-"""Durations, quantities, shares, rates and names as Kubernetes users write them, with typed accessors. Pure."""
+"""Durations, quantities, shares and rates as Kubernetes users write them, with typed accessors. Pure."""
 
 import re
 from collections.abc import Callable
@@ -20,12 +20,15 @@ class Clause:
     message: str
 
 
-def matches(pattern: str, message: str) -> Clause:
-    """The clause that a whole string matches `pattern` (syntax that RE2 and Python share)."""
+def matches(pattern: str, message: str, whole: str = "") -> Clause:
+    """The clause that a whole string matches `pattern`, in syntax that RE2 and Python share.
+
+    `whole` is what CEL asks of an integer instead, where one may stand.
+    """
     escaped = pattern.replace("\\", "\\\\").replace("'", "\\'")
-    return Clause(
-        f"string(self).matches('^({escaped})$')", lambda text: re.fullmatch(pattern, text) is not None, message
-    )
+    cel = f"self.matches('^({escaped})$')"
+    cel = f"type(self) == int ? {whole} : {cel}" if whole else cel
+    return Clause(cel, lambda text: re.fullmatch(pattern, text) is not None, message)
 
 
 class Value(str):
@@ -122,17 +125,17 @@ class PositiveDuration(Duration):
     clauses = (
         *Duration.clauses,
         Clause(
-            f"!self.matches('^{_DURATION}$') || self.matches('[1-9]')",
+            f"!self.matches('^{_DURATION}$') || duration(self) > duration('0s')",
             lambda text: re.search("[1-9]", text) is not None,
             "the duration must be above zero",
         ),
     )
 
 
-_QUANTITY = r"[0-9]{1,18}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?"
-_SCALE = {"": Fraction(1), "m": Fraction(1, 1000)}
-_SCALE |= {unit: Fraction(1000**power) for power, unit in enumerate(("k", "M", "G", "T", "P"), 1)}
-_SCALE |= {unit: Fraction(1024**power) for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)}
+_QUANTITY = r"\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"
+_SCALE = {"": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000)}
+_SCALE |= {unit: Fraction(1000**power) for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
+_SCALE |= {unit: Fraction(1024**power) for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
 class Quantity(Value):
@@ -142,13 +145,18 @@ class Quantity(Value):
     max_length = 32
     whole_numbers = True
     pattern = f"^{_QUANTITY}$"
-    clauses = (matches(_QUANTITY, 'a quantity is a number with or without a unit, such as 4, "500m", 16Gi or 1500M'),)
+    clauses = (
+        matches(
+            _QUANTITY, 'a quantity is a number, with or without a unit, such as 4, "500m", 16Gi or 1500M', "self >= 0"
+        ),
+    )
 
     @property
     def exact(self) -> Fraction:
         """The number itself: bytes of memory, or CPU cores."""
-        number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", self).groups()  # type: ignore[union-attr]
-        return Fraction(number) * _SCALE[unit]
+        number = self.lstrip("+").rstrip("numkKMGTPEi")
+        unit = self.lstrip("+")[len(number) :]
+        return Fraction(number) * _SCALE[unit]  # Fraction reads 1., .5 and 12e6 alike
 
     @property
     def bytes(self) -> int:
@@ -166,20 +174,31 @@ class Quantity(Value):
         return str(self.bytes) if self.exact.denominator == 1 else f"{self.millicores}m"
 
 
+def _above_zero(form: str, message: str, whole: str) -> Clause:
+    both = f"self.matches('^{form}$') && self.matches('[1-9]')".replace("\\", "\\\\")
+    return Clause(
+        f"type(self) == int ? {whole} : {both}",
+        lambda text: re.fullmatch(form, text) is not None and re.search("[1-9]", text) is not None,
+        message,
+    )
+
+
+_SHARE = r"[0-9]{1,2}(\.[0-9]{1,4})?%"
+_RATE = r"[0-9]{1,7}(\.[0-9]{1,3})?"
+
+
 class Share(Value):
     """A share of requests in percent, between 0 and 100, both excluded; an integer is a percentage too."""
 
     __slots__ = ()
     max_length = 8
     whole_numbers = True
+    pattern = f"^{_SHARE}$"
     clauses = (
-        Clause(
-            "type(self) == int ? (self > 0 && self < 100) : "
-            "(self.matches('^[0-9]{1,2}(\\\\.[0-9]{1,4})?%$') && self.matches('[1-9]'))",
-            lambda text: (
-                re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,4})?%", text) is not None and bool(re.search("[1-9]", text))
-            ),
+        _above_zero(
+            _SHARE,
             'a share is a percentage above 0% and below 100%, such as "99%" or "99.9%"',
+            "self > 0 && self < 100",
         ),
     )
 
@@ -204,13 +223,12 @@ class Rate(Value):
     __slots__ = ()
     max_length = 12
     whole_numbers = True
+    pattern = f"^{_RATE}$"
     clauses = (
-        Clause(
-            "string(self).matches('^[0-9]{1,7}(\\\\.[0-9]{1,3})?$') && string(self).matches('[1-9]')",
-            lambda text: (
-                re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?", text) is not None and bool(re.search("[1-9]", text))
-            ),
+        _above_zero(
+            _RATE,
             'a rate is a decimal number above zero, such as 12 or "0.5"',
+            "self > 0 && self < 10000000",
         ),
     )
 
@@ -229,158 +247,3 @@ def _decimal(text: str) -> str:
     whole, _, decimals = text.partition(".")
     decimals = decimals.rstrip("0")
     return f"{int(whole)}.{decimals}" if decimals else str(int(whole))
-
-
-class ArgValue(Value):
-    """The value of an engine flag; an integer is a value too."""
-
-    __slots__ = ()
-    max_length = 1024
-    whole_numbers = True
-    clauses = (matches(r"[^\x00-\x1f\x7f]*", "a flag's value is an integer or a string on one line"),)
-
-
-_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_QUALIFIED = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-
-
-class DnsLabel(Value):
-    """A lower-case DNS label."""
-
-    __slots__ = ()
-    max_length = 63
-    pattern = f"^{_LABEL}$"
-    clauses = (
-        matches(_LABEL, "a name is lower-case letters, digits and '-', and begins and ends with a letter or digit"),
-    )
-
-
-class ObjectName(Value):
-    """The name of another object: a lower-case DNS subdomain."""
-
-    __slots__ = ()
-    max_length = 253
-    pattern = f"^{_SUBDOMAIN}$"
-    clauses = (
-        matches(
-            _SUBDOMAIN,
-            "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit",
-        ),
-    )
-
-
-class QualifiedName(Value):
-    """A label's or a resource's name: `example.com/gpu` or `gpu`."""
-
-    __slots__ = ()
-    max_length = 316
-    pattern = f"^{_QUALIFIED}$"
-    clauses = (matches(_QUALIFIED, "a qualified name is NAME or DOMAIN/NAME, such as nvidia.com/gpu"),)
-
-
-class LabelValue(Value):
-    """A label's value; may be empty."""
-
-    __slots__ = ()
-    max_length = 63
-    clauses = (
-        matches(
-            r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?",
-            "a label's value is letters, digits, '-', '_' and '.', and begins and ends with a letter or digit",
-        ),
-    )
-
-
-class ServedName(Value):
-    """A model name that clients send in a request."""
-
-    __slots__ = ()
-    max_length = 128
-    pattern = "^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
-    clauses = (
-        matches(
-            "[A-Za-z0-9][A-Za-z0-9._:/@+-]*",
-            "a served name begins with a letter or digit and has no spaces, such as support-chat",
-        ),
-    )
-
-
-class FlagName(Value):
-    """An engine flag without its leading dashes."""
-
-    __slots__ = ()
-    max_length = 64
-    clauses = (
-        matches(
-            "[a-z0-9]+(-[a-z0-9]+)*", "a flag is written without leading dashes and with '-', such as max-num-seqs"
-        ),
-    )
-
-
-class EnvName(Value):
-    """The name of an environment variable."""
-
-    __slots__ = ()
-    max_length = 64
-    clauses = (matches("[A-Za-z_][A-Za-z0-9_]*", "an environment variable's name is letters, digits and '_'"),)
-
-
-class EnvValue(Value):
-    """The value of an environment variable."""
-
-    __slots__ = ()
-    max_length = 1024
-    clauses = (
-        matches(
-            r"[^\x00-\x1f\x7f]*", 'a variable\'s value is a string on one line; write a number in quotes, such as "1"'
-        ),
-    )
-
-
-class ImageName(Value):
-    """The name of a container image."""
-
-    __slots__ = ()
-    max_length = 512
-    clauses = (matches("[a-zA-Z0-9][a-zA-Z0-9._:/@-]*", "an image is [REGISTRY/]NAME[:TAG][@DIGEST] without spaces"),)
-
-
-_SOURCE = rf"pvc://{_SUBDOMAIN}(/[A-Za-z0-9._@+=-]+)*/?"
-
-
-class ModelSource(Value):
-    """Where the weights are: `pvc://CLAIM/PATH`, a PersistentVolumeClaim of the same namespace and a path in it."""
-
-    __slots__ = ()
-    max_length = 1024
-    clauses = (
-        Clause(
-            "self.startsWith('pvc://')",
-            lambda text: text.startswith("pvc://"),
-            "only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the weights on a"
-            " PersistentVolumeClaim in the same namespace and name it here",
-        ),
-        Clause(
-            "!self.startsWith('pvc://') || ("
-            + matches(_SOURCE, "").cel.replace("string(self)", "self")
-            + " && !self.matches('/\\\\.{1,2}(/|$)'))",
-            lambda text: re.fullmatch(_SOURCE, text) is not None and re.search(r"/\.{1,2}(/|$)", text) is None,
-            "a source is pvc://CLAIM or pvc://CLAIM/PATH; the path has letters, digits and . _ @ + = - and no '..'",
-        ),
-    )
-
-    @property
-    def claim(self) -> str:
-        """The name of the PersistentVolumeClaim."""
-        return self.removeprefix("pvc://").partition("/")[0]
-
-    @property
-    def path(self) -> str:
-        """The path inside the volume without leading or trailing slash; empty is the volume's root."""
-        return self.removeprefix("pvc://").partition("/")[2].strip("/")
-
-    @property
-    def canonical(self) -> str:
-        """Without a trailing slash."""
-        return f"pvc://{self.claim}" + (f"/{self.path}" if self.path else "")

@@ -1,0 +1,167 @@
+"""Names, references and other strings that have a form, and the sentence for each that has not. Pure."""
+
+import re
+from collections.abc import Set
+
+from modelfleet.api.engine_options import ENV_NAMES
+from modelfleet.api.values import Clause, Value, matches
+
+
+def _in_format(name: str, pattern: str, message: str) -> Clause:
+    """The clause that a string is in a format of Kubernetes' own CEL library; Python needs its pattern."""
+    return Clause(
+        f"!format.{name}().validate(self).hasValue()", lambda text: re.fullmatch(pattern, text) is not None, message
+    )
+
+
+def _one_of(allowed: Set[str], message: str) -> Clause:
+    listed = ", ".join(f"'{each}'" for each in sorted(allowed))
+    return Clause(f"self in [{listed}]", allowed.__contains__, message)
+
+
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_QUALIFIED = rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+
+
+class DnsLabel(Value):
+    """A lower-case DNS label."""
+
+    __slots__ = ()
+    max_length = 63
+    clauses = (
+        _in_format(
+            "dns1123Label",
+            _LABEL,
+            "a name is lower-case letters, digits and '-', and begins and ends with a letter or digit",
+        ),
+    )
+
+
+class ObjectName(Value):
+    """The name of another object: a lower-case DNS subdomain."""
+
+    __slots__ = ()
+    max_length = 253
+    clauses = (
+        _in_format(
+            "dns1123Subdomain",
+            _SUBDOMAIN,
+            "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit",
+        ),
+    )
+
+
+class QualifiedName(Value):
+    """A label's or a resource's name: `example.com/gpu` or `gpu`."""
+
+    __slots__ = ()
+    max_length = 316
+    clauses = (
+        _in_format("qualifiedName", _QUALIFIED, "a qualified name is NAME or DOMAIN/NAME, such as nvidia.com/gpu"),
+    )
+
+
+class LabelValue(Value):
+    """A label's value; may be empty."""
+
+    __slots__ = ()
+    max_length = 63
+    clauses = (
+        _in_format(
+            "labelValue",
+            r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?",
+            "a label's value is letters, digits, '-', '_' and '.', and begins and ends with a letter or digit",
+        ),
+    )
+
+
+class ServedName(Value):
+    """A model name that clients send in a request."""
+
+    __slots__ = ()
+    max_length = 128
+    clauses = (
+        matches(
+            "[A-Za-z0-9][A-Za-z0-9._:/@+-]*",
+            "a served name begins with a letter or digit and has no spaces, such as support-chat",
+        ),
+    )
+
+
+class ImageName(Value):
+    """The name of a container image."""
+
+    __slots__ = ()
+    max_length = 512
+    clauses = (matches("[a-zA-Z0-9][a-zA-Z0-9._:/@-]*", "an image is [REGISTRY/]NAME[:TAG][@DIGEST] without spaces"),)
+
+
+_ONE_LINE = r"[^\x00-\x1f\x7f]*"
+
+
+class ArgValue(Value):
+    """The value of an engine flag; an integer is a value too."""
+
+    __slots__ = ()
+    max_length = 1024
+    whole_numbers = True
+    clauses = (matches(_ONE_LINE, "a flag's value is an integer or a string on one line", "true"),)
+
+
+class EnvName(Value):
+    """The name of an environment variable that may be set."""
+
+    __slots__ = ()
+    max_length = 64
+    clauses = (
+        _one_of(ENV_NAMES, "not a variable of the allow-list; kubectl explain mdep.spec.engine.env.name shows it"),
+    )
+
+
+class EnvValue(Value):
+    """The value of an environment variable."""
+
+    __slots__ = ()
+    max_length = 1024
+    clauses = (
+        matches(_ONE_LINE, 'a variable\'s value is a string on one line; write a number in quotes, such as "1"'),
+    )
+
+
+_SOURCE = rf"pvc://{_SUBDOMAIN}(/[A-Za-z0-9._@+=-]+)*/?"
+
+
+class ModelSource(Value):
+    """Where the weights are: `pvc://CLAIM/PATH`, a PersistentVolumeClaim of the same namespace and a path in it."""
+
+    __slots__ = ()
+    max_length = 1024
+    clauses = (
+        Clause(
+            "self.startsWith('pvc://')",
+            lambda text: text.startswith("pvc://"),
+            "only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the weights on a"
+            " PersistentVolumeClaim in the same namespace and name it here",
+        ),
+        Clause(
+            f"!self.startsWith('pvc://') || ({matches(_SOURCE, '').cel} && !self.matches('/\\\\.{{1,2}}(/|$)'))",
+            lambda text: re.fullmatch(_SOURCE, text) is not None and re.search(r"/\.{1,2}(/|$)", text) is None,
+            "a source is pvc://CLAIM or pvc://CLAIM/PATH; the path has letters, digits and . _ @ + = - and no '..'",
+        ),
+    )
+
+    @property
+    def claim(self) -> str:
+        """The name of the PersistentVolumeClaim."""
+        return self.removeprefix("pvc://").partition("/")[0]
+
+    @property
+    def path(self) -> str:
+        """The path inside the volume without leading or trailing slash; empty is the volume's root."""
+        return self.removeprefix("pvc://").partition("/")[2].strip("/")
+
+    @property
+    def canonical(self) -> str:
+        """Without a trailing slash."""
+        return f"pvc://{self.claim}" + (f"/{self.path}" if self.path else "")
