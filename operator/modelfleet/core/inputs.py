@@ -17,6 +17,7 @@ from modelfleet.api.kubernetes_types import Toleration
 from modelfleet.api.modeldeployment import ModelDeployment
 
 REVISION_DIGITS = 8
+BARE = "true"  # the value that makes a flag stand alone; an empty one is another spelling of it
 
 
 def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> d
             "engine": {
                 "image": _text(spec.engine.image),
                 "installationClaimName": _text(spec.engine.installation_claim_name),
-                "args": {str(flag): value.canonical for flag, value in spec.engine.args.items()},
+                "args": {str(flag): value.canonical or BARE for flag, value in spec.engine.args.items()},
                 "env": {str(variable.name): str(variable.value) for variable in spec.engine.env},
             },
             "placement": {

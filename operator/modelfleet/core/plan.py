@@ -4,12 +4,21 @@ A plan is made once for a revision, stored in its ControllerRevision and never c
 lives, so that another operator version or other operator settings move no pod.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from modelfleet.api import names
+from modelfleet.api.values import Quantity
+
+
+def _amount(text: str) -> str:
+    return str(Quantity(text)) if text else ""
+
+
+Amount = Annotated[str, AfterValidator(_amount)]
+"""A canonical quantity; empty where there is none."""
 
 
 class _Part(BaseModel):
@@ -20,13 +29,14 @@ class Limits(_Part):
     """Times in seconds. `drain_s`: the longest wait for requests in flight; `propagation_s`: how long arrivals are
     still served after the pod left the endpoints; `start_deadline_s`: from process start to the first token."""
 
-    start_deadline_s: float = Field(alias="startDeadline_s")
-    drain_s: float = Field(alias="drain_s")
-    propagation_s: float = Field(alias="propagation_s")
+    start_deadline_s: float = Field(serialization_alias="startDeadline_s", validation_alias="startDeadline_s")
+    drain_s: float = Field(serialization_alias="drain_s", validation_alias="drain_s")
+    propagation_s: float = Field(serialization_alias="propagation_s", validation_alias="propagation_s")
 
 
 class Plan(_Part):
-    """One replica, pinned.
+    """One replica, pinned. A field that a later version adds needs a default that reads as "not there": a stored plan
+    that cannot be read any more would be planned anew, and an operator's upgrade must not do that.
 
     `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
     for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
@@ -40,8 +50,8 @@ class Plan(_Part):
     tensor: int
     resource_name: str
     accelerators: int
-    host_cpu: str = ""
-    host_memory: str = ""
+    host_cpu: Amount = ""
+    host_memory: Amount = ""
     shared_memory: str
     claim: str
     path: str
@@ -64,6 +74,13 @@ class Plan(_Part):
     def model_path(self) -> str:
         """Where the worker finds the model's files."""
         return "/".join(part for part in (names.MODELS_MOUNT, self.claim, self.path) if part)
+
+    @property
+    def requests(self) -> dict[str, float]:
+        """What a pod takes of a node, by resource name: CPU cores, bytes of memory, accelerators, and one pod."""
+        host = {"cpu": self.host_cpu, "memory": self.host_memory}
+        known = {name: float(Quantity(amount).exact) for name, amount in host.items() if amount}
+        return known | {self.resource_name: float(self.accelerators), "pods": 1.0}
 
     def to_json(self) -> dict[str, Any]:
         """The value that is stored; `read` of it gives an equal plan."""

@@ -14,8 +14,8 @@ How one step chooses (`n` replicas are wanted; a pod is old if another revision 
   replica short (KServe#5452) |
 | more current pods than `n` | broken, not Ready, highest slot: in this order they leave |
 
-Draining is the serving label off, then the propagation time, then DELETE; a pod that is not Ready gets no traffic and is
-deleted at once. What already drains is preferred as a victim, so that two reconciles never choose two different ones.
+Draining is the serving label off, then the propagation time, then DELETE; a pod that is not Ready gets no traffic and
+is deleted at once. What already drains is preferred as a victim, so that two reconciles never choose different ones.
 """
 
 from collections.abc import Iterable
@@ -182,7 +182,7 @@ def _leave(scene: Scene, victims: list[PodView]) -> tuple[list[PodView], list[Po
 
 
 def _create(scene: Scene, current: list[PodView], old: list[PodView]) -> tuple[int, ...]:
-    """The lowest free slots for what is missing; while old pods live, the total stays at most SURGE above `replicas`."""
+    """The lowest free slots for what is missing; while old pods live, at most SURGE pods are above `replicas`."""
     missing = scene.replicas - len(current)
     if old:
         missing = min(missing, scene.replicas + SURGE - len(current) - len(old))

@@ -1,0 +1,77 @@
+"""The children of one ModelDeployment as they are observed: which are ours, and which names others hold. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.core import raw
+from modelfleet.core.render.metadata import Owner
+from modelfleet.core.snapshot import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Children:
+    """Raw children by name, each kind apart. `foreign` are objects that are not ours, by (kind, name)."""
+
+    owner: Owner
+    pods: Mapping[str, Any]
+    services: Mapping[str, Any]
+    config_maps: Mapping[str, Any]
+    revisions: Mapping[str, Any]
+    foreign: Mapping[tuple[str, str], Any]
+
+    def pod_name_exists(self, name: str) -> bool:
+        """Whether anything holds a pod's name."""
+        return name in self.pods or ("Pod", name) in self.foreign
+
+
+def observe(world: World, owner: Owner) -> Children:
+    """Sorts what was listed, and what was found under a child's name, by who controls it.
+
+    Ours is what our uid controls, also if its labels are gone; everything else is somebody else's and never touched.
+    """
+    foreign: dict[tuple[str, str], Any] = {}
+
+    def ours(kind: str, listed: Iterable[Any]) -> dict[str, Any]:
+        found = {}
+        for item in (*(taken for (of, _), taken in world.taken.items() if of == kind), *listed):
+            if not isinstance(item, Mapping) or not raw.name(item):
+                continue
+            if owner.uid and raw.controller(item).get("uid") == owner.uid:
+                found[raw.name(item)] = item
+            else:
+                foreign[kind, raw.name(item)] = item
+        return found
+
+    return Children(
+        owner=owner,
+        pods=ours("Pod", world.pods),
+        services=ours("Service", world.services),
+        config_maps=ours("ConfigMap", world.config_maps),
+        revisions=ours("ControllerRevision", world.revisions),
+        foreign=foreign,
+    )
+
+
+def is_left_over(other: Any, owner: Owner) -> bool:
+    """Whether an object belongs to an earlier ModelDeployment of this name, and so is being garbage-collected."""
+    reference = raw.controller(other)
+    return (
+        reference.get("kind") == names.DEPLOYMENT_KIND
+        and reference.get("name") == owner.name
+        and str(reference.get("apiVersion", "")).startswith(f"{names.GROUP}/")
+    )
+
+
+def name_taken(kind: str, other: Any, owner: Owner) -> str:
+    """A sentence that names the object that holds a child's name, its owner and the remedy."""
+    what = f"{kind} {raw.name(other)}"
+    if is_left_over(other, owner):
+        return f"{what} is left over from an earlier {owner.name} and is being deleted; it is waited for"
+    reference = raw.controller(other)
+    whose = f"belongs to {reference.get('kind')} {reference.get('name')}" if reference else "has no owner"
+    return (
+        f"{what} has a name that {owner.name} needs and {whose}; it is not touched: delete or rename it, or give the"
+        " ModelDeployment another name"
+    )

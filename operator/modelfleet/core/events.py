@@ -1,0 +1,68 @@
+"""Events about decisions that changed. Pure: the earlier decision is what the status says, and nothing else is decided
+from it."""
+
+from collections.abc import Iterator, Mapping
+
+from modelfleet.api import names
+from modelfleet.api.conditions import ConditionStatus, ConditionType, read
+from modelfleet.api.reasons import Reason
+from modelfleet.core import raw
+from modelfleet.core.children import name_taken
+from modelfleet.core.effects import Event
+from modelfleet.core.situation import Situation
+from modelfleet.core.status import last_decision, stored_decision
+from modelfleet.core.verdict import Verdict
+
+_TOLD = (
+    ConditionType.ACCEPTED,
+    ConditionType.PLANNED,
+    ConditionType.PLACED,
+    ConditionType.AVAILABLE,
+    ConditionType.PROGRESSING,
+)
+_SILENT = {Reason.PLACING, Reason.NOT_EVALUATED}
+_CALM = {Reason.STARTING, Reason.SETTLED}
+
+SCALED = "Scaled"
+REPLICAS_IGNORED = "ReplicasIgnored"
+
+
+def events(s: Situation, said: Mapping[ConditionType, Verdict]) -> tuple[Event, ...]:
+    """One event for each changed decision; a reason that several conditions share is told once."""
+    told: dict[str, Event] = {}
+    for event in (*_of_conditions(s, said), *_of_scaling(s), *_of_pod_names(s)):
+        told.setdefault(event.reason, event)
+    return tuple(told.values())
+
+
+def _of_conditions(s: Situation, said: Mapping[ConditionType, Verdict]) -> Iterator[Event]:
+    before = {condition.type: condition for condition in read(raw.mapping(s.world.deployment, "status"))}
+    for kind in _TOLD:
+        verdict, old = said[kind], before.get(kind)
+        same = old is not None and (old.status, old.reason) == (verdict.status, verdict.reason)
+        if same or verdict.reason in _SILENT or verdict.status is ConditionStatus.UNKNOWN:
+            continue
+        bad = verdict.status is ConditionStatus.FALSE and verdict.reason not in _CALM
+        yield Event("Warning" if bad else "Normal", str(verdict.reason), verdict.message)
+
+
+def _of_scaling(s: Situation) -> Iterator[Event]:
+    before, now = stored_decision(s), last_decision(s)
+    if s.intent.wish is None or now is None or now == before:
+        return
+    if before is not None and before.to != now.to:
+        yield Event("Normal", SCALED, f"from {before.to} to {now.to} replicas: {now.detail}")
+    if s.intent.wish.replicas.ignored:
+        yield Event("Warning", REPLICAS_IGNORED, s.intent.wish.replicas.ignored)
+
+
+def _of_pod_names(s: Situation) -> Iterator[Event]:
+    """A pod of somebody else under a name that we would have used: the next slot is used instead."""
+    if s.revision is None or not s.step.create:
+        return
+    owner = s.children.owner
+    for slot in range(max(s.step.create)):
+        other = s.children.foreign.get(("Pod", names.pod(owner.name, s.revision.name, slot)))
+        if other is not None:
+            yield Event("Warning", str(Reason.NAME_TAKEN), name_taken("Pod", other, owner))
+            return

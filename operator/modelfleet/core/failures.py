@@ -1,0 +1,130 @@
+"""Why a pod does not come up, from what the kubelet and the worker say about it. Pure.
+
+The sentence is the same while a container waits in back-off and while it runs again and is not Ready yet: it comes from
+the last termination in both cases, and holds no count and no time.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelfleet.api.names import WORKER_CONTAINER
+from modelfleet.api.reasons import Reason
+from modelfleet.core import raw
+
+HOPELESS_RESTARTS = 3
+"""A worker that died this often without being Ready now is taken for one that does not come up."""
+
+_SENTENCE_LIMIT = 600  # characters of somebody else's words in a message of ours
+
+_IMAGE = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+}
+_CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
+_WORKER = {
+    Reason.MODEL_NOT_FOUND,
+    Reason.MODEL_REFUSED,
+    Reason.ENGINE_ARGUMENTS_REFUSED,
+    Reason.ENGINE_OUT_OF_MEMORY,
+    Reason.KV_CACHE_TOO_SMALL,
+    Reason.ENGINE_START_TIMEOUT,
+    Reason.ENGINE_START_FAILED,
+    Reason.ENGINE_DIED,
+    Reason.PLAN_UNREADABLE,
+}
+_MAY_PASS = {Reason.ENGINE_DIED, Reason.WORKER_FAILED, Reason.REPLICA_LOST}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a pod does not serve. `hopeless`: waiting alone is not going to help."""
+
+    reason: Reason
+    message: str
+    hopeless: bool
+
+
+def pod_failure(pod: Any) -> Failure | None:
+    """The failure of a pod that is not Ready; None while nothing has gone wrong."""
+    if raw.text(pod, "status", "phase") in ("Failed", "Succeeded"):
+        return _ended(pod)
+    container = worker_status(pod)
+    return _waiting(pod, container) or _terminated(container)
+
+
+def worker_status(pod: Any) -> Mapping[str, Any]:
+    """The status of the worker's container; empty before the kubelet reported one."""
+    statuses = raw.items(pod, "status", "containerStatuses")
+    return next((status for status in statuses if status.get("name") == WORKER_CONTAINER), {})
+
+
+def _ended(pod: Any) -> Failure:
+    reason = raw.text(pod, "status", "reason") or raw.text(pod, "status", "phase")
+    said = _clipped(raw.text(pod, "status", "message"))
+    message = f"it ended and is replaced: {reason}" + (f", {said}" if said else "")
+    return Failure(Reason.REPLICA_LOST, message, hopeless=True)
+
+
+def _waiting(pod: Any, container: Mapping[str, Any]) -> Failure | None:
+    reason = raw.text(container, "state", "waiting", "reason")
+    if reason in _IMAGE:
+        spec = next((c for c in raw.items(pod, "spec", "containers") if c.get("name") == WORKER_CONTAINER), {})
+        message = f"the image {raw.text(spec, 'image') or raw.text(container, 'image')} cannot be pulled"
+        return Failure(Reason.IMAGE_NOT_PULLABLE, message + _image_words(container), hopeless=True)
+    if reason in _CONFIG:
+        said = _clipped(raw.text(container, "state", "waiting", "message"))
+        message = "the worker's container cannot be made" + (f": {said}" if said else "")
+        return Failure(Reason.CONTAINER_CONFIG_ERROR, message, hopeless=True)
+    return None
+
+
+def _image_words(container: Mapping[str, Any]) -> str:
+    """The registry's answer, spelled alike by ErrImagePull and by the back-off that quotes it."""
+    said = raw.text(container, "state", "waiting", "message")
+    if said.startswith("Back-off"):
+        said = said.partition("ErrImagePull: ")[2]
+    return f": {_clipped(said)}" if said else ""
+
+
+def _terminated(container: Mapping[str, Any]) -> Failure | None:
+    ended = raw.mapping(container, "state", "terminated") or raw.mapping(container, "lastState", "terminated")
+    if not ended:
+        return None
+    note = _note(raw.text(ended, "message"))
+    reason = next((known for known in _WORKER if known == raw.text(note, "reason")), Reason.WORKER_FAILED)
+    often = raw.integer(container, "restartCount") >= HOPELESS_RESTARTS
+    return Failure(reason, _told(note) or _untold(ended), hopeless=often or reason not in _MAY_PASS)
+
+
+def _note(message: str) -> Any:
+    """The worker's JSON in the termination message; None where it is something else."""
+    try:
+        return json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _told(note: Any) -> str:
+    parts = (_clipped(raw.text(note, key)).rstrip(".") for key in ("message", "remedy"))
+    return "; ".join(part for part in parts if part)
+
+
+def _untold(ended: Mapping[str, Any]) -> str:
+    if raw.text(ended, "reason") == "OOMKilled":
+        return "the worker was killed for lack of memory; raise the class's hostPerAccelerator.memory"
+    code, signal = raw.integer(ended, "exitCode"), raw.integer(ended, "signal")
+    how = f"by signal {signal or code - 128}" if signal or code > 128 else f"with exit code {code}"
+    return f"the worker ended {how} and said nothing; see kubectl logs --previous"
+
+
+def _clipped(text: str) -> str:
+    """Somebody else's words on one line, cut to what fits a sentence of ours."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SENTENCE_LIMIT else line[: _SENTENCE_LIMIT - 1] + "…"

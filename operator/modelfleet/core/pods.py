@@ -1,0 +1,105 @@
+"""What a raw pod says about its replica. Pure; no shape of a pod raises.
+
+Revision and slot come from the pod's name, which nobody can edit, not from labels, which anybody can.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.core import raw
+from modelfleet.core.failures import Failure, pod_failure
+
+_SKEW_S = 60.0  # two clocks that differ more say nothing about an age
+_NAME = re.compile(r".-([0-9a-f]{8})-(0|[1-9][0-9]{0,5})$")
+_LACK = re.compile(r"Insufficient ([A-Za-z0-9./_-]*[A-Za-z0-9])")
+_NO_POD_SLOT = "Too many pods"
+_PREEMPTION = re.compile(r"\s*(preemption|no new claims to deallocate):?.*", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodView:
+    """One replica as it is observed.
+
+    `revision` and `slot` are None for a pod whose name is not one that we give. `serving`: the label that the Service
+    selects is on. `unschedulable`: the scheduler's words where it found no node, else empty; `lacks`: what it names as
+    insufficient. `failure`: why it is not Ready, if something went wrong.
+    """
+
+    name: str
+    uid: str
+    revision: str | None
+    slot: int | None
+    ready: bool
+    serving: bool
+    terminating: bool
+    finished: bool
+    placed: bool
+    unschedulable: str = ""
+    unschedulable_since: datetime | None = None
+    lacks: tuple[str, ...] = ()
+    failure: Failure | None = None
+    created_at: datetime | None = None
+
+    @property
+    def hopeless(self) -> bool:
+        """It is not Ready, and waiting alone is not going to help."""
+        return self.failure is not None and self.failure.hopeless
+
+
+def view(pod: Any, deployment: str) -> PodView:
+    """The pod of the ModelDeployment named `deployment`."""
+    phase = raw.text(pod, "status", "phase")
+    finished = phase in ("Failed", "Succeeded")
+    terminating = raw.at(pod, "metadata", "deletionTimestamp") is not None
+    ready = not finished and not terminating and _condition(pod, "Ready").get("status") == "True"
+    placed = bool(raw.text(pod, "spec", "nodeName"))
+    scheduled = _condition(pod, "PodScheduled")
+    stuck = not placed and not finished and scheduled.get("status") == "False"
+    stuck = stuck and scheduled.get("reason") == "Unschedulable"
+    said = _PREEMPTION.sub("", raw.text(scheduled, "message")) if stuck else ""
+    revision, slot = _identity(raw.name(pod), deployment)
+    return PodView(
+        name=raw.name(pod),
+        uid=raw.uid(pod),
+        revision=revision,
+        slot=slot,
+        ready=ready,
+        serving=raw.mapping(pod, "metadata", "labels").get(names.SERVING_LABEL) == "true",
+        terminating=terminating,
+        finished=finished,
+        placed=placed,
+        unschedulable=(said or "no node was found") if stuck else "",
+        unschedulable_since=raw.instant(scheduled, "lastTransitionTime") if stuck else None,
+        lacks=_lacks(said),
+        failure=None if ready or terminating else pod_failure(pod),
+        created_at=raw.instant(pod, "metadata", "creationTimestamp"),
+    )
+
+
+def elapsed_s(since: datetime | None, now: datetime) -> float:
+    """Seconds from `since` to `now`; infinite where they are not known: no time, or one far in the future."""
+    if since is None:
+        return inf
+    seconds = (now - since).total_seconds()
+    return inf if seconds < -_SKEW_S else max(0.0, seconds)
+
+
+def _identity(name: str, deployment: str) -> tuple[str | None, int | None]:
+    found = _NAME.search(name)
+    if found is None:
+        return None, None
+    revision, slot = found[1], int(found[2])
+    return (revision, slot) if names.pod(deployment, revision, slot) == name else (None, None)
+
+
+def _condition(pod: Any, kind: str) -> dict[str, Any]:
+    return dict(next((c for c in raw.items(pod, "status", "conditions") if c.get("type") == kind), {}))
+
+
+def _lacks(said: str) -> tuple[str, ...]:
+    resources = {str(name).rstrip(".") for name in _LACK.findall(said)}
+    return tuple(sorted(resources | ({"pods"} if _NO_POD_SLOT in said else set())))

@@ -1,0 +1,163 @@
+"""The one decision: from an observed world to effects, status and events. Pure.
+
+`plan` computes one step. It is called again whenever something changed, so nothing here waits, loops or remembers, and
+an unchanged world gives no effects and the same status.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.core import raw
+from modelfleet.core.children import Children, observe
+from modelfleet.core.drift import image_edited, labels_kept, put_back
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
+from modelfleet.core.events import events
+from modelfleet.core.intent import Intent, decide_intent
+from modelfleet.core.plan import Plan
+from modelfleet.core.pods import PodView, view
+from modelfleet.core.render.metadata import Owner, metadata
+from modelfleet.core.render.pod import pod, pod_labels
+from modelfleet.core.render.service import service
+from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
+from modelfleet.core.rollout import SURGE, Scene, Step, decide_step, hold
+from modelfleet.core.situation import Situation
+from modelfleet.core.snapshot import World
+from modelfleet.core.status import report
+from modelfleet.core.verdicts import verdicts
+
+LOOK_AGAIN_S = 30.0
+"""Objects of others under our names send no events that we watch; this often they are looked at again."""
+
+LEFT_OVER_S = 2.0
+"""The same for what the garbage collector is about to delete."""
+
+
+def plan(world: World) -> Outcome:
+    """Everything to do and to say about one ModelDeployment now."""
+    if raw.at(world.deployment, "metadata", "deletionTimestamp") is not None:
+        # Garbage collection deletes the children, and the workers drain on SIGTERM.
+        return Outcome((), dict(raw.mapping(world.deployment, "status")))
+    owner = Owner(
+        raw.name(world.deployment), raw.text(world.deployment, "metadata", "namespace"), raw.uid(world.deployment)
+    )
+    children = observe(world, owner)
+    pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
+    known = pinned(children)
+    intent = decide_intent(world)
+    revision = current(intent.wish.digest, intent.wish.fresh, known) if intent.wish else None
+    step = _step(world, children, pods, intent, revision, known)
+    effects = tuple(_effects(children, pods, step, revision, known))
+    situation = Situation(
+        world=world,
+        children=children,
+        intent=intent,
+        pods=pods,
+        step=step,
+        revision=revision,
+        known=known,
+        moves=bool(effects),
+    )
+    said = verdicts(situation)
+    return Outcome(effects, report(situation, said), events(situation, said), _wake_after_s(situation))
+
+
+def _step(
+    world: World,
+    children: Children,
+    pods: tuple[PodView, ...],
+    intent: Intent,
+    revision: Revision | None,
+    known: dict[str, Revision],
+) -> Step:
+    if intent.wish is None or revision is None or _plan_blocked(children, revision):
+        return hold(pods)
+    replicas = intent.wish.replicas.replicas
+    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()} | {revision.name: revision.plan}
+    reach = range(replicas + SURGE + len(children.pods) + len(children.foreign))
+    taken = (slot for slot in reach if children.pod_name_exists(names.pod(children.owner.name, revision.name, slot)))
+    return decide_step(
+        Scene(
+            revision=revision.name,
+            replicas=replicas,
+            pods=pods,
+            held_slots=frozenset(taken),
+            not_serving_s=dict(world.not_serving_s),
+            propagation_s=world.settings.propagation_s,
+            now=world.now,
+            requests={name: plan.requests for name, plan in plans.items()},
+        )
+    )
+
+
+def _plan_blocked(children: Children, revision: Revision) -> bool:
+    return any(blocked(children, kind, revision.name) for kind in ("ConfigMap", "ControllerRevision"))
+
+
+def _effects(
+    children: Children,
+    pods: tuple[PodView, ...],
+    step: Step,
+    revision: Revision | None,
+    known: dict[str, Revision],
+) -> Iterator[Effect]:
+    """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `revision`) nothing
+    is made for a deployment that has no pods."""
+    used = frozenset(pod.revision for pod in pods if pod.revision)
+    if revision is not None:
+        yield from keep(children, revision)
+    for name in sorted(used & known.keys()):
+        if revision is None or name != revision.name:
+            yield from keep_config_map(children, known[name])
+    if revision is not None or pods:
+        yield from _keep_service(children)
+    for victim in step.delete:
+        yield Delete("v1", "Pod", victim.name, victim.uid)
+    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
+    yield from _keep_pods(children, pods, step, plans)
+    if revision is not None:
+        for slot in step.create:
+            yield Create(pod(children.owner, revision.name, slot, revision.plan))
+        yield from let_go(children, used | {revision.name}, known)
+
+
+def _keep_service(children: Children) -> Iterator[Effect]:
+    manifest = service(children.owner)
+    name = raw.name(manifest)
+    if name in children.services:
+        yield from put_back(children.services[name], manifest)
+    elif ("Service", name) not in children.foreign:
+        yield Create(manifest)
+
+
+def _keep_pods(children: Children, pods: tuple[PodView, ...], step: Step, plans: dict[str, Plan]) -> Iterator[Effect]:
+    """Puts labels (and an edited image) back, and switches the serving label of pods that leave or come back."""
+    off, on, deleted = ({one.uid for one in group} for group in (step.off, step.on, step.delete))
+    for one in pods:
+        if one.terminating or one.finished or one.uid in deleted:
+            continue
+        serving = one.uid not in off and (one.serving or one.uid in on)
+        observed = children.pods[one.name]
+        manifest: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata(children.owner, one.name, _labels(one, serving)),
+        }
+        image = plans[one.revision].image if one.revision in plans else ""
+        if image and image_edited(observed, image):
+            manifest["spec"] = {"containers": [{"name": names.WORKER_CONTAINER, "image": image}]}
+        if "spec" in manifest or not labels_kept(observed, manifest):
+            yield Apply(manifest, one.uid)
+
+
+def _labels(one: PodView, serving: bool) -> dict[str, str]:
+    """A pod's labels; of one whose name we would not have given only the label that drains it."""
+    if one.revision is None or one.slot is None:
+        return {names.SERVING_LABEL: "true" if serving else "false"}
+    return pod_labels(one.revision, one.slot, serving)
+
+
+def _wake_after_s(s: Situation) -> float | None:
+    """When to look again even if nothing is heard: the step's own time, or that of names which others hold."""
+    look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
+    return min((time for time in (s.step.wake_after_s, look) if time is not None), default=None)

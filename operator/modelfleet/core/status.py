@@ -1,0 +1,107 @@
+"""The whole status of a ModelDeployment, from one situation. Pure.
+
+The status is a report: losing it changes no pod. An unchanged situation gives the same bytes: nothing in it moves by
+itself, and a condition or a scaling decision keeps its time while it stays the same.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from modelfleet.api.conditions import MESSAGE_LIMIT, Condition, ConditionType, dump, read, upsert
+from modelfleet.api.status import Plan, Pool, Role, ScalingDecision
+from modelfleet.core import raw
+from modelfleet.core.replicas import ReplicasDecision
+from modelfleet.core.revisions import Revision
+from modelfleet.core.situation import Situation
+from modelfleet.core.verdict import Verdict
+
+_DETAIL_LIMIT = 1024  # of ScalingDecision.detail
+
+
+def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any]:
+    """The status that says the verdicts `said` and the numbers of the situation."""
+    before = raw.mapping(s.world.deployment, "status")
+    generation = max(0, raw.integer(s.world.deployment, "metadata", "generation"))
+    status: dict[str, Any] = {
+        "observedGeneration": generation,
+        "conditions": dump(_conditions(before, said, generation, s.world.now)),
+        "replicas": len(s.replicas),
+        "readyReplicas": len(s.serving),
+        "placedReplicas": sum(pod.placed for pod in s.replicas),
+        "drainingReplicas": len(s.draining),
+        "selector": s.children.owner.selector,
+    }
+    plan = _plan(s)
+    if plan is not None:
+        status["plan"] = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+    decision = last_decision(s)
+    if decision is not None:
+        status["scaling"] = {"lastDecision": decision.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    return status
+
+
+def stored_decision(s: Situation) -> ScalingDecision | None:
+    """The scaling decision that the status says now; None where none can be read."""
+    try:
+        return ScalingDecision.model_validate(
+            raw.mapping(s.world.deployment, "status", "scaling", "lastDecision"), by_alias=True, by_name=False
+        )
+    except ValidationError:
+        return None
+
+
+def last_decision(s: Situation) -> ScalingDecision | None:
+    """The scaling decision to report: the stored one while nothing about it changed, or while none is made."""
+    before = stored_decision(s)
+    if s.intent.wish is None:
+        return before
+    made: ReplicasDecision = s.intent.wish.replicas
+    now = (made.replicas, str(made.reason), made.detail[:_DETAIL_LIMIT], made.bound)
+    if before is not None and (before.to, before.reason, before.detail, before.bound) == now:
+        return before
+    to, reason, detail, bound = now
+    was = before.to if before is not None else len(s.replicas)
+    at = s.world.now.replace(microsecond=0)
+    return ScalingDecision(from_=was, to=to, reason=reason, detail=detail, bound=bound, at=at)
+
+
+def _conditions(
+    before: Mapping[str, Any], said: Mapping[ConditionType, Verdict], generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    known = set(ConditionType)
+    conditions = tuple(condition for condition in read(before) if condition.type in known)
+    for kind, verdict in said.items():
+        conditions = upsert(
+            conditions,
+            Condition(
+                type=kind,
+                status=verdict.status,
+                reason=verdict.reason,
+                message=verdict.message[:MESSAGE_LIMIT],
+                observed_generation=generation,
+                last_transition_time=now,
+            ),
+        )
+    return conditions
+
+
+def _plan(s: Situation) -> Plan | None:
+    """The pinned plan: the wanted one, without a wish the newest that was pinned, with the replicas that it has."""
+    revision: Revision | None = s.revision
+    replicas = s.wanted
+    if revision is None:
+        revision = max(s.known.values(), key=lambda known: (known.number, known.name), default=None)
+        replicas = sum(pod.revision == revision.name for pod in s.replicas) if revision else 0
+    if revision is None:
+        return None
+    pool = Pool(
+        role=Role.SERVE,
+        class_=revision.plan.class_name,
+        layout=revision.plan.layout,
+        accelerators_per_replica=revision.plan.accelerators,
+        replicas=replicas,
+    )
+    return Plan(revision=revision.name, pools=(pool,))

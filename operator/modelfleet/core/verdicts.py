@@ -1,0 +1,221 @@
+"""The verdict of each condition about a situation. Pure; each function's docstring is its truth table, read from above.
+
+No verdict reads an earlier condition, and no sentence holds a time or a count that moves by itself.
+"""
+
+from modelfleet.api.conditions import ConditionStatus, ConditionType
+from modelfleet.api.reasons import Reason
+from modelfleet.core.pods import PodView
+from modelfleet.core.rollout import Way
+from modelfleet.core.situation import Situation
+from modelfleet.core.verdict import Verdict, no, unknown, yes
+
+_STUCK = (ConditionType.PROGRESSING, ConditionStatus.FALSE)
+
+
+def verdicts(s: Situation) -> dict[ConditionType, Verdict]:
+    """A verdict for every condition."""
+    accepted, available = _accepted(s), _available(s)
+    return {
+        ConditionType.ACCEPTED: accepted,
+        ConditionType.PLANNED: s.intent.planned,
+        ConditionType.PLACED: _placed(s),
+        ConditionType.AVAILABLE: available,
+        ConditionType.PROGRESSING: _progressing(s),
+        ConditionType.READY: _ready(s, accepted, s.intent.planned, available),
+        ConditionType.OBJECTIVES_MET: unknown(
+            Reason.NOT_MEASURED, "goodput is not measured in this version, so whether the objectives are met is unknown"
+        ),
+    }
+
+
+def _accepted(s: Situation) -> Verdict:
+    """
+    | spec or class not valid | False, its reason |
+    | somebody else holds the name of our Service, plan or revision | False, NameTaken |
+    | else | True, Valid |
+    """
+    if s.intent.accepted.holds and s.taken:
+        return no(Reason.NAME_TAKEN, "; ".join(s.taken))
+    return s.intent.accepted
+
+
+def _placed(s: Situation) -> Verdict:
+    """
+    | no wish | Unknown, NotEvaluated |
+    | a staying pod has no node, says the scheduler | False, Unschedulable |
+    | pods are missing and the API server refuses them | False, PodsRefused |
+    | as many staying pods as wanted have a node (of any revision) | True, AllPlaced |
+    | else | False, Placing |
+    """
+    if s.intent.wish is None:
+        return unknown(Reason.NOT_EVALUATED, "no replica is wanted while the spec is not accepted and planned")
+    placed = min(s.wanted, sum(pod.placed and not pod.finished for pod in s.staying))
+    count = f"{placed} of {s.wanted} replicas have a node"
+    stuck = _unschedulable(s)
+    if stuck is not None:
+        return no(Reason.UNSCHEDULABLE, f"{count}; {_no_node(stuck)}")
+    if s.world.refused and s.step.create:
+        return no(Reason.PODS_REFUSED, f"{count}; {_refused(s)}")
+    if placed >= s.wanted:
+        return yes(Reason.ALL_PLACED, count)
+    return no(Reason.PLACING, count)
+
+
+def _available(s: Situation) -> Verdict:
+    """
+    | at least minReplicas serve, of any revision | True, MinimumAvailable |
+    | no wish, and no pods | Unknown, NotEvaluated |
+    | a pod failed, has no node, is refused, was lost | False, that reason (in this order) |
+    | else | False, Starting |
+    """
+    serving = len(s.serving)
+    count = f"{serving} {_replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
+    if serving >= s.minimum:
+        return yes(Reason.MINIMUM_AVAILABLE, count)
+    if s.intent.wish is None and not s.pods:
+        return unknown(Reason.NOT_EVALUATED, "no replica is started while the spec is not accepted and planned")
+    reason, why = _cause(s)
+    return no(reason, f"{count}: {why}")
+
+
+def _progressing(s: Situation) -> Verdict:
+    """
+    | no wish | Unknown, NotEvaluated |
+    | somebody else holds the plan's or the revision's name | False, NameTaken |
+    | a pod of the wanted revision failed for a reason that waiting does not mend | False, that reason |
+    | the API server refuses what is to be written | False, PodsRefused |
+    | a pod has no node, and no old one may make room for it | False, Unschedulable |
+    | pods of other revisions stand | True, RollingOut |
+    | a pod of the wanted revision ended or is missed | True, ReplicaLost |
+    | the number of pods is not the wanted one | True, Starting (none yet) or Scaling |
+    | a pod failed and is started again | True, that reason |
+    | a pod has no node yet | True, Placing |
+    | a pod is not Ready yet | True, Starting |
+    | pods drain | True, Draining |
+    | else | False, Settled |
+    """
+    if s.intent.wish is None or s.revision is None:
+        return unknown(Reason.NOT_EVALUATED, "nothing is moved while the spec is not accepted and planned")
+    return _stopped(s, s.revision.name) or _moving(s, s.revision.name) or _settling(s, s.revision.name)
+
+
+def _stopped(s: Situation, revision: str) -> Verdict | None:
+    if s.plan_blocked:
+        return no(Reason.NAME_TAKEN, "; ".join(s.taken))
+    rest = f"; {len(s.old)} older {_replicas(len(s.old))} stay meanwhile" if s.old else ""
+    failed = _failed(s.current)
+    if failed is not None and failed.failure is not None and _STUCK in failed.failure.reason.standings:
+        return no(failed.failure.reason, f"revision {revision} does not come up: {_why_failed(failed)}{rest}")
+    if s.world.refused and s.moves:
+        return no(Reason.PODS_REFUSED, f"{_refused(s)}{rest}")
+    stuck = _unschedulable(s)
+    waits = s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and s.step.victims)
+    if stuck is not None and not waits:
+        return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s)}")
+    return None
+
+
+def _moving(s: Situation, revision: str) -> Verdict | None:
+    if s.old:
+        new = sum(pod.ready for pod in s.current)
+        return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {_WAYS[s.step.way]}")
+    if s.lost is not None:
+        return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
+    have = len(s.current) + len([pod for pod in s.replicas if pod.uid in s.step.victims])
+    if not have:
+        return yes(Reason.STARTING, f"the first of {s.wanted} {_replicas(s.wanted)} are being created")
+    if have != s.wanted:
+        return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}")
+    return None
+
+
+def _settling(s: Situation, revision: str) -> Verdict:
+    failed = _failed(s.current)
+    if failed is not None and failed.failure is not None:
+        return yes(failed.failure.reason, f"{_why_failed(failed)}; it is started again")
+    ready = sum(pod.ready for pod in s.current)
+    if not all(pod.placed for pod in s.current):
+        return yes(Reason.PLACING, "the scheduler is choosing nodes")
+    if ready < len(s.current) or s.step.on:
+        return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
+    if s.draining:
+        return yes(Reason.DRAINING, f"{len(s.draining)} {_replicas(len(s.draining))} finish their requests and end")
+    return no(Reason.SETTLED, f"{ready} of {s.wanted} replicas of revision {revision} serve")
+
+
+def _ready(s: Situation, *parts: Verdict) -> Verdict:
+    """
+    | one of Accepted, Planned, Available is False | False, the first such one's reason |
+    | one is Unknown | Unknown, the first such one's reason |
+    | else | True, Serving |
+    """
+    for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
+        for part in parts:
+            if part.status is status:
+                return Verdict(status, part.reason, part.message)
+    return yes(Reason.SERVING, f"{len(s.serving)} of {s.wanted} replicas serve")
+
+
+def _cause(s: Situation) -> tuple[Reason, str]:
+    """Why too few replicas serve. Pods of the wanted revision speak first; without a wish, all."""
+    failed = _failed(s.current if s.revision else s.staying)
+    if failed is not None and failed.failure is not None:
+        return failed.failure.reason, _why_failed(failed)
+    stuck = _unschedulable(s)
+    if stuck is not None:
+        return Reason.UNSCHEDULABLE, _no_node(stuck)
+    if s.world.refused and s.step.create:
+        return Reason.PODS_REFUSED, _refused(s)
+    if s.lost is not None:
+        return Reason.REPLICA_LOST, _why_lost(s.lost)
+    return Reason.STARTING, "the others start" if s.serving else "workers start"
+
+
+def _failed(pods: tuple[PodView, ...]) -> PodView | None:
+    """The failed pod to speak of: one that waiting does not mend before others, then the lowest slot."""
+    failed = [pod for pod in pods if pod.failure is not None]
+    lasting = (pod for pod in failed if pod.failure is not None and _STUCK in pod.failure.reason.standings)
+    return next(lasting, None) or next(iter(failed), None)
+
+
+def _unschedulable(s: Situation) -> PodView | None:
+    return next((pod for pod in s.staying if pod.unschedulable), None)
+
+
+def _why_failed(pod: PodView) -> str:
+    return f"pod {pod.name}: {pod.failure.message if pod.failure else ''}"
+
+
+def _why_lost(pod: PodView) -> str:
+    said = pod.failure.message if pod.failure else "it was deleted and is replaced"
+    return f"pod {pod.name}: {said}"
+
+
+def _no_node(pod: PodView) -> str:
+    return f"pod {pod.name} finds no node: {pod.unschedulable}"
+
+
+def _no_way(s: Situation) -> str:
+    if s.step.way is Way.BLOCKED:
+        return "; an old replica holds less than the new one needs, so none makes room: free that much by hand"
+    if s.step.way is Way.DELETE_FIRST:
+        return "; no more old ones make room, because one replica is already missing"
+    return ""
+
+
+def _refused(s: Situation) -> str:
+    return f"the API server refuses what is to be written: {s.world.refused}"
+
+
+def _replicas(count: int) -> str:
+    return "replica" if count == 1 else "replicas"
+
+
+_WAYS = {
+    Way.NONE: "",
+    Way.SURGE: "a new pod comes up before an old one leaves",
+    Way.DELETE_FIRST: "there is no room for a new pod beside the old ones, so an old one leaves first and one replica"
+    " is short meanwhile",
+    Way.BLOCKED: "",
+}
