@@ -77,7 +77,7 @@ class _Builder:
         for image in self.recipe.images:
             images[image.name] = self._image(image, [base, *self._own_parts(image), application])
         _keep_newest(self.folder / "layers", "*.tar", _KEPT_LAYERS)
-        _keep_newest(self.folder, "*/*.tar", _KEPT_ARCHIVES)
+        _keep_newest(self.folder, f"{'?' * _KEY_LENGTH}/*.tar", _KEPT_ARCHIVES)
         return images
 
     def _image(self, image: ImageRecipe, parts: list[_Part]) -> Image:

@@ -12,7 +12,7 @@ from modelfleet_local.paths import UV_VERSION, cache_dir
 
 PYTHON_VERSION = "3.11"
 PYTHON = f"/usr/bin/python{PYTHON_VERSION}"  # where the base layer has it; engine volumes link to it too
-_SOURCES = ("operator/modelfleet", "worker/modelfleet_worker", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("operator/modelfleet", "worker/modelfleet_worker", "pyproject.toml", "README.md", "LICENSE")
 _INSTALLER_TRACES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json")
 _SCRIPT = "#!{environment}/bin/python\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
 
@@ -25,7 +25,7 @@ def requirements(extras: Sequence[str], repository: Path) -> str:
 
 def copy_sources(repository: Path, target: Path) -> None:
     """Copies what our own package is built from, so that it holds still while it is read."""
-    for name in _SOURCES:
+    for name in SOURCES:
         source = repository / name
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -70,7 +70,7 @@ def compile_bytecode(folder: Path, root: Path) -> None:
             f"images hold Python {PYTHON_VERSION}, and this is Python {running}: run it with python{PYTHON_VERSION}"
         )
     mode = ("--invalidation-mode", "unchecked-hash")
-    command = (sys.executable, "-I", "-m", "compileall", "-qq", "-f", *mode, "-s", str(root), "-p", "/", str(folder))
+    command = (sys.executable, "-I", "-m", "compileall", "-q", "-f", *mode, "-s", str(root), "-p", "/", str(folder))
     done = subprocess.run(command, env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True)
     if done.returncode:
         raise LocalClusterError(f"a Python file does not compile: {done.stdout.strip()}")
