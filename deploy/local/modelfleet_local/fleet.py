@@ -1,0 +1,134 @@
+"""modelfleet on the local cluster, as a user installs it: images, volumes, the Helm release, a question to a model."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modelfleet_local.cluster import Cluster
+from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.images import Image, build_images
+from modelfleet_local.paths import REPOSITORY, cache_dir
+from modelfleet_local.progress import Say, silent
+
+CHART = REPOSITORY / "charts" / "modelfleet"
+SYSTEM_NAMESPACE = "modelfleet-system"
+RELEASE = "modelfleet"
+MODEL_CLAIM = "models"
+ENGINE_CLAIM = "engine"
+_WAIT = "180s"
+
+
+def load_images(cluster: Cluster, say: Say = silent) -> Mapping[str, Image]:
+    """Builds what is missing and loads the images `operator` and `worker` into the cluster's node."""
+    images = build_images(say=say)
+    for image in images.values():
+        cluster.import_image(image.archive)
+    return images
+
+
+def install_operator(cluster: Cluster, images: Mapping[str, Image], values: Mapping[str, str] | None = None) -> None:
+    """Installs the chart, or upgrades to it, with the class `cpu` of this machine; waits until the operator is ready.
+
+    `values` are further Helm values by their dotted names. Raises LocalClusterError with Helm's words.
+    """
+    chosen = {
+        "operator.image": images["operator"].reference,
+        "worker.image": images["worker"].reference,
+        "acceleratorClasses.cpu.enabled": "true",
+        **(values or {}),
+    }
+    pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
+    release = ("upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE, "--create-namespace")
+    helm(cluster, *release, "--wait", "--timeout", _WAIT, *pairs)
+
+
+def helm(cluster: Cluster, *args: str) -> str:
+    """Runs helm as administrator and gives its output. Raises LocalClusterError with what helm said."""
+    home = cache_dir() / "helm"
+    folders = {f"HELM_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+    done = subprocess.run(
+        [str(cluster.binary("helm")), *args],
+        env={**os.environ, **folders, "KUBECONFIG": str(cluster.require_up())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise LocalClusterError(f"helm {args[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def apply(cluster: Cluster, *objects: Mapping[str, Any] | Path) -> None:
+    """`kubectl apply` of objects or files. Raises LocalClusterError with what the API server said."""
+    for item in objects:
+        text = item.read_text() if isinstance(item, Path) else json.dumps(item)
+        done = cluster.kubectl("apply", "-f", "-", stdin=text)
+        if done.returncode:
+            raise LocalClusterError(done.stderr.strip())
+
+
+def model_namespace(name: str) -> dict[str, Any]:
+    """A namespace in which Kubernetes itself refuses every pod that is not restricted."""
+    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def claimed_folder(namespace: str, claim: str, folder: Path) -> dict[str, Any]:
+    """A claim of the name `claim` that brings a folder of this machine, read-only, to pods on its real nodes."""
+    volume = f"{namespace}-{claim}"
+    shared = {"accessModes": ["ReadOnlyMany"], "storageClassName": "", "volumeMode": "Filesystem"}
+    on_this_machine = {"key": "modelfleet.dev/accelerator", "operator": "In", "values": ["cpu"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": volume},
+                "spec": {
+                    **shared,
+                    "capacity": {"storage": "10Gi"},
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "claimRef": {"namespace": namespace, "name": claim},
+                    "local": {"path": str(folder)},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_this_machine]}]}},
+                },
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": claim, "namespace": namespace},
+                "spec": {**shared, "resources": {"requests": {"storage": "10Gi"}}, "volumeName": volume},
+            },
+        ],
+    }
+
+
+def service_address(cluster: Cluster, namespace: str, name: str) -> str:
+    """`IP:PORT` of a Service, good inside the cluster's network. Raises LocalClusterError if there is none."""
+    found = cluster.kubectl("get", "service", name, "-n", namespace, "-o", "json")
+    if found.returncode:
+        raise LocalClusterError(found.stderr.strip())
+    spec = json.loads(found.stdout)["spec"]
+    return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
+
+
+def ask_argv(cluster: Cluster, address: str, model: str, **request: Any) -> list[str]:
+    """The command line that sends one chat completion from inside the cluster's network and prints the answer's text;
+    `request` are further fields of the OpenAI request. It exits 1 with one line if no answer comes."""
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 32, **request}
+    script = Path(__file__).with_name("ask.py")
+    return cluster.netns_argv([sys.executable, str(script), f"http://{address}/v1/chat/completions", json.dumps(body)])
+
+
+def ask(cluster: Cluster, address: str, model: str, **request: Any) -> str:
+    """The text of the model's answer. Raises LocalClusterError if there is none."""
+    done = subprocess.run(ask_argv(cluster, address, model, **request), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LocalClusterError(f"the model gave no answer: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
