@@ -17,6 +17,7 @@ class Metadata(ApiModel):
     """What we read of an object's metadata."""
 
     name: str
+    """The object's name."""
     namespace: str = ""
     uid: str = ""
     generation: int = 0

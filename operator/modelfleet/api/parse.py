@@ -67,7 +67,8 @@ def _parse(kind: type[M], raw: Raw, extra: Literal["ignore", "forbid"]) -> M | t
     try:
         parsed = kind.model_validate(picked, extra=extra, by_alias=True, by_name=False)
     except ValidationError as error:
-        return tuple(_faults(kind, picked, error.errors(include_url=False)))
+        shapes = tuple(_faults(kind, picked, error.errors(include_url=False)))
+        return shapes + tuple(Fault(place, message) for place, message in _broken_in_sound_parts(kind, picked, ()))
     broken = tuple(Fault(place, message) for place, message in rules.broken(parsed))
     return broken or parsed
 
@@ -95,6 +96,23 @@ def _faults(kind: type[ApiModel], raw: Any, errors: Iterable[ErrorDetails]) -> I
             yield Fault(place, _unknown_field(kind, place))
         else:
             yield Fault(place, _SENTENCES.get(error["type"], _own_words)(error))
+
+
+def _broken_in_sound_parts(kind: type[ApiModel], raw: Any, place: Place) -> Iterator[tuple[Place, str]]:
+    """The rules that do not hold in those parts of a broken object that can be read by themselves."""
+    if isinstance(raw, list):
+        for index, item in enumerate(raw):
+            yield from _broken_in_sound_parts(kind, item, (*place, index))
+        return
+    if not isinstance(raw, Mapping):
+        return
+    try:
+        yield from rules.broken(kind.model_validate(raw, by_alias=True, by_name=False), place)
+    except ValidationError:
+        for alias in kind.aliases():
+            inner = _model_in(kind.field(alias).annotation)
+            if inner is not None and alias in raw:
+                yield from _broken_in_sound_parts(inner, raw[alias], (*place, alias))
 
 
 def _own_words(error: ErrorDetails) -> str:
