@@ -45,6 +45,7 @@ REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
 CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
+_PATCHES = {"patch": "application/merge-patch+json", "replace": "application/json-patch+json"}
 _TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
@@ -197,9 +198,23 @@ class KubernetesCluster:
         pinned = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
         return await self._apply(pinned, manager=names.FIELD_MANAGER)
 
-    async def apply_unowned(self, manifest: Manifest) -> WriteResult:
-        """Forced server-side apply that may create, for what belongs to the installation: its CRDs."""
-        return await self._apply(manifest, manager=names.FIELD_MANAGER)
+    async def install(self, manifest: Manifest) -> WriteResult:
+        """Create, or replace the spec of, an object that belongs to the installation itself: a CRD.
+
+        Absent, it is applied, because a create by PATCH can be granted by name (a POST cannot). Present, its spec is
+        replaced whole: a forced apply would leave fields behind that Helm's client wrote and we no longer have.
+        """
+        resource, namespace, name = _locate(manifest)
+        stored = await self.get(resource, name, namespace)
+        if stored is None:
+            return await self._apply(manifest, manager=names.FIELD_MANAGER)
+        patch = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": stored["metadata"]["resourceVersion"]},
+            {"op": "replace", "path": "/spec", "value": manifest["spec"]},
+        ]
+        query = {"fieldManager": names.FIELD_MANAGER, "fieldValidation": "Strict"}
+        request = _Request("PATCH", "replace", resource, resource.path(namespace, name), query, patch)
+        return _written(await self._call(request))
 
     async def apply_status(self, manifest: Manifest) -> WriteResult:
         return await self._apply(manifest, manager=names.STATUS_MANAGER, subresource="status")
@@ -283,7 +298,7 @@ class _Request:
     def content_type(self) -> str:
         if self.method != "PATCH":
             return "application/json"
-        return "application/merge-patch+json" if self.verb == "patch" else "application/apply-patch+yaml"
+        return _PATCHES.get(self.verb, "application/apply-patch+yaml")
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
