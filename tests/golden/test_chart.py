@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modelfleet.api import names
+from modelfleet.api import crd, names
 from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.cli import crds
 from modelfleet.controller import cluster, options
 from modelfleet_local.binaries import Binaries
 from modelfleet_local.paths import REPOSITORY, cache_dir
@@ -168,6 +169,19 @@ def test_every_class_of_the_catalogue_is_one_that_the_api_takes(case: str) -> No
     catalogue = {document["metadata"]["name"]: AcceleratorClass.model_validate(document) for document in found}
     assert ("cpu" in catalogue) == (case == "demo")
     assert {"h100-sxm", "h200", "b200", "a100-80", "l40s", "l4"} <= set(catalogue)
+
+
+def test_the_chart_s_crds_are_those_of_the_models() -> None:
+    found = {path.name: path.read_text() for path in (CHART / "crds").iterdir()}
+    assert found == {kind.file_name: crds.text(kind) for kind in crd.KINDS}, "run `make generate`"
+
+
+def test_the_upgrade_s_job_may_touch_the_crds_by_name_only() -> None:
+    (role,) = (d for d in rendered("default") if d["metadata"]["name"] == "modelfleet-crd-upgrade" and "rules" in d)
+    (rule,) = role["rules"]
+    assert rule["resources"] == [cluster.CRDS.plural]
+    assert rule["resourceNames"] == sorted(crd.crd(kind)["metadata"]["name"] for kind in crd.KINDS)
+    assert set(rule["verbs"]) == {"get", "create", "patch"}
 
 
 def test_the_chart_is_of_the_project_s_version() -> None:
