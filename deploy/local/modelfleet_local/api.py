@@ -5,7 +5,7 @@ import http.client
 import json
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from modelfleet_local.errors import LocalClusterError
 
 _TIMEOUT_S = 10.0
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class ApiError(LocalClusterError):
@@ -53,6 +54,20 @@ class Api:
     def create(self, path: str, content: Mapping[str, Any]) -> None:
         """Creates an object in the collection at `path`."""
         self._request("POST", path, json.dumps(content), "application/json")
+
+    def grant(self, user: str, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Lets `user` do what `rules` say, cluster-wide, by a ClusterRole and a binding of its name."""
+        self.create(f"{_RBAC}/clusterroles", {"metadata": {"name": user}, "rules": list(rules)})
+        self.bind(user, user)
+
+    def bind(self, user: str, role: str) -> None:
+        """Gives `user` the ClusterRole `role`."""
+        binding = {
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "User", "name": user}],
+        }
+        self.create(f"{_RBAC}/clusterrolebindings", binding)
 
     def patch(self, path: str, content: Mapping[str, Any]) -> None:
         """Merges `content` into the object at `path`."""

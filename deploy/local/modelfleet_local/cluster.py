@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from modelfleet_local import cleanup, controlplane, kwok, netns
+from modelfleet_local import cleanup, controlplane, dns, kwok, netns, proxy
 from modelfleet_local.api import Api
 from modelfleet_local.binaries import CONTROL_PLANE, NODE, Binaries
 from modelfleet_local.controlplane import Environment
 from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.node import MAX_NODES, Node, NodeShape, import_image, runtime_socket
 from modelfleet_local.paths import cache_dir, cluster_paths
 from modelfleet_local.pki import Authority
 from modelfleet_local.processes import Process, Processes
@@ -30,6 +31,7 @@ class Options:
 
     nodes: int = 0
     """real nodes: containerd and kubelet on this machine"""
+    node_shape: NodeShape = field(default_factory=NodeShape)
     kwok_nodes: int = 0
     """fake nodes at the start; kwok runs in any case, so that a test may add more"""
     kwok_shape: kwok.Shape = field(default_factory=kwok.Shape)
@@ -47,6 +49,8 @@ class Cluster:
         self.name = name
         self.paths = cluster_paths(name)
         self._options = options or Options()
+        if not 0 <= self._options.nodes <= MAX_NODES:
+            raise LocalClusterError(f"{self._options.nodes} real nodes: this machine can be at most {MAX_NODES} nodes")
         self._say = say
         self._processes = Processes(self.paths)
         self._binaries = Binaries(cache_dir())
@@ -137,6 +141,12 @@ class Cluster:
         """Runs a command in the cluster's network; the caller looks at the exit status."""
         return subprocess.run(self.netns_argv(argv), capture_output=True, text=True, check=False)
 
+    def import_image(self, archive: Path) -> None:
+        """Loads an image archive into every real node. Raises LocalClusterError."""
+        self.require_up()
+        for folder in sorted((self.paths.state / "nodes").glob("*")):
+            import_image(runtime_socket(self.paths.state, folder.name), archive)
+
     def add_kwok_nodes(self, count: int, shape: kwok.Shape | None = None) -> None:
         """Adds fake nodes `kwok-0` … and waits until pods can run on them."""
         kwok.add_nodes(self.api, count, shape or self._options.kwok_shape)
@@ -150,10 +160,18 @@ class Cluster:
             self.paths.owner.write_text(json.dumps(asdict(Process.current())))
         netns.create(self.paths.netns)
         authority = Authority(self.paths.pki, "cluster")
-        env = Environment(self.paths, self._binaries, self._processes, authority)
+        env = Environment(self.paths, cache_dir(), self._binaries, self._processes, authority)
+        nodes = [Node(env, index, self._options.node_shape) for index in range(self._options.nodes)]
+        runtimes = [node.start_runtime() for node in nodes]
         self._say("starting the control plane")
         api = controlplane.start(env, audit=self._options.audit)
         kwok.start(env, api, self._say)
+        if nodes:
+            self._say(f"joining {', '.join(node.name for node in nodes)}")
+            proxy.start(env, nodes[0].name)
+            dns.start(env, api)
+        for node, runtime in zip(nodes, runtimes, strict=True):
+            node.join(api, runtime)
         if self._options.kwok_nodes:
             self._say(f"adding {self._options.kwok_nodes} kwok nodes")
             kwok.add_nodes(api, self._options.kwok_nodes, self._options.kwok_shape)

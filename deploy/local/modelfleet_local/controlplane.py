@@ -50,12 +50,18 @@ class Environment:
     """What every part of a cluster is started with."""
 
     paths: ClusterPaths
+    cache: Path
     binaries: Binaries
     processes: Processes
     authority: Authority
 
     def program(self, name: str) -> str:
         return str(self.binaries.path(name))
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs us, for parts that are Python of ours."""
+        return sys.executable
 
     def kubeconfig(self, name: str, identity: Identity, server: str = SERVER_INSIDE) -> Path:
         """A new credential for `identity`, as a kubeconfig; `server` is the address it is used from."""
@@ -88,12 +94,13 @@ def start(env: Environment, *, audit: bool) -> Api:
         check=check,
     )
     _start_controllers(env, service_accounts)
+    api.bind(KUBELET_CLIENT, "system:kubelet-api-admin")
     return api
 
 
 def _start_forwarder(env: Environment) -> tuple[int, Process]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        argv = [sys.executable, "-m", "modelfleet_local.forwarder", str(listener.fileno()), str(env.paths.netns)]
+        argv = [env.python, "-m", "modelfleet_local.forwarder", str(listener.fileno()), str(env.paths.netns)]
         program = Program("forwarder", [*argv, str(API_PORT)], outside=True, pass_fds=(listener.fileno(),))
         return listener.getsockname()[1], env.processes.start(program)
 
@@ -155,9 +162,25 @@ def _start_apiserver(env: Environment, service_accounts: pki.Credential, *, audi
         f"--kubelet-client-certificate={kubelet_client.certificate}",
         f"--kubelet-client-key={kubelet_client.key}",
         "--kubelet-preferred-address-types=InternalIP",
+        *_front_proxy_flags(env),
         *(_audit_flags(env) if audit else ()),
     ]
     return env.processes.start(Program("kube-apiserver", argv))
+
+
+def _front_proxy_flags(env: Environment) -> list[str]:
+    """For API servers behind ours (a metrics adapter): they know by these who asked."""
+    authority = Authority(env.paths.pki, "front-proxy")
+    client = authority.client("front-proxy-client", Identity("front-proxy-client"))
+    return [
+        f"--requestheader-client-ca-file={authority.certificate}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={client.certificate}",
+        f"--proxy-client-key-file={client.key}",
+    ]
 
 
 def _audit_flags(env: Environment) -> list[str]:

@@ -17,13 +17,17 @@ _STAGES = ("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-hea
 _POD_STAGES = ("pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml")
 _POD_CIDR = "10.89.0.0/16"  # addresses that fake pods report; nothing answers there
 _READY_TIMEOUT_S = 60.0
-_RULES = (
-    ("", ["nodes"], ["get", "list", "watch"]),
-    ("", ["nodes/status", "pods/status"], ["patch", "update"]),
-    ("", ["pods"], ["delete", "get", "list", "patch", "update", "watch"]),
-    ("", ["events"], ["create", "patch", "update"]),
-    ("coordination.k8s.io", ["leases"], ["create", "get", "list", "patch", "update", "watch"]),
-)
+_RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["nodes/status", "pods/status"], "verbs": ["patch", "update"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "get", "list", "patch", "update", "watch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch", "update"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["create", "get", "list", "patch", "update", "watch"],
+    },
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,18 +65,7 @@ def node(name: str, shape: Shape) -> dict[str, Any]:
 
 def start(env: Environment, api: Api, say: Say) -> None:
     """Starts kwok with a credential that may do only what kwok needs."""
-    role = {
-        "metadata": {"name": _USER},
-        "rules": [{"apiGroups": [group], "resources": what, "verbs": verbs} for group, what, verbs in _RULES],
-    }
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    api.create(f"{rbac}/clusterroles", role)
-    binding = {
-        "metadata": {"name": _USER},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _USER},
-        "subjects": [{"kind": "User", "name": _USER}],
-    }
-    api.create(f"{rbac}/clusterrolebindings", binding)
+    api.grant(_USER, _RULES)
     stages = env.binaries.module_folder("kwok", "sigs.k8s.io/kwok", say) / "kustomize" / "stage"
     argv = [
         env.program("kwok"),
