@@ -9,6 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.api.conditions import ConditionType
+from modelfleet.api.reasons import Reason
+from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
 from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import Settings, World
@@ -45,7 +48,9 @@ def deployment(name: str = "chat", *, metadata: Raw | None = None, **spec: Any) 
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.DEPLOYMENT_KIND,
-        "metadata": merged({"name": name, "namespace": "team", "uid": f"uid-of-{name}", "generation": 1}, metadata or {}),
+        "metadata": merged(
+            {"name": name, "namespace": "team", "uid": f"uid-of-{name}", "generation": 1}, metadata or {}
+        ),
         "spec": merged(base, spec),
     }
 
@@ -87,7 +92,10 @@ def world(of: Raw | None = None, **parts: Any) -> World:
 def foreign(kind: str, name: str, owner: Raw | None = None) -> Raw:
     """An object of somebody else: without an owner, or controlled by `owner` (kind, name)."""
     references = [{"apiVersion": "v1", "uid": "uid-of-other", "controller": True, **owner}] if owner else []
-    return {"kind": kind, "metadata": {"name": name, "namespace": "team", "uid": "u-foreign", "ownerReferences": references}}
+    return {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team", "uid": "u-foreign", "ownerReferences": references},
+    }
 
 
 def condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
@@ -113,7 +121,10 @@ def _container(state: Raw, restarts: int, ended: Raw | None) -> Raw:
     return {"phase": "Running", "conditions": conditions, "containerStatuses": [container]}
 
 
-READY: Raw = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]}
+READY: Raw = {
+    "phase": "Running",
+    "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
+}
 
 
 @dataclass
@@ -138,7 +149,11 @@ class Fleet:
     def world(self) -> World:
         """What a gatherer would read now."""
         label = {names.DEPLOYMENT_LABEL: self.deployment["metadata"]["name"]}
-        seen = {key: item for key, item in self.objects.items() if label.items() <= item["metadata"].get("labels", {}).items()}
+        seen = {
+            key: item
+            for key, item in self.objects.items()
+            if label.items() <= item["metadata"].get("labels", {}).items()
+        }
         of = lambda kind: tuple(copy.deepcopy(item) for (k, _), item in seen.items() if k == kind)  # noqa: E731
         return World(
             deployment=copy.deepcopy(self.deployment),
@@ -159,6 +174,7 @@ class Fleet:
             outcome = plan(self.world())
             if self._execute(outcome.effects):
                 break
+        check_status(outcome.status)
         self.deployment["status"] = copy.deepcopy(dict(outcome.status))
         self._look_at_labels()
         return outcome
@@ -188,7 +204,8 @@ class Fleet:
     def serving(self) -> int:
         """How many pods get requests."""
         return sum(
-            is_ready(item) and item["metadata"]["labels"].get(names.SERVING_LABEL) == "true" for item in self.pods().values()
+            is_ready(item) and item["metadata"]["labels"].get(names.SERVING_LABEL) == "true"
+            for item in self.pods().values()
         )
 
     def add(self, item: Raw) -> None:
@@ -262,8 +279,25 @@ class Fleet:
             item["status"] = unschedulable("0/1 nodes are available: 1 Insufficient modelfleet.dev/cpu.", self.now)
 
     def _look_at_labels(self) -> None:
-        off = [p["metadata"]["uid"] for p in self.pods().values() if p["metadata"]["labels"].get(names.SERVING_LABEL) != "true"]
+        off = [
+            p["metadata"]["uid"]
+            for p in self.pods().values()
+            if p["metadata"]["labels"].get(names.SERVING_LABEL) != "true"
+        ]
         self.off_since = {uid: self.off_since.get(uid, self.now) for uid in off}
+
+
+def check_status(status: Mapping[str, Any]) -> None:
+    """Asserts that a status is whole: every condition is there, with a reason that is documented to stand there."""
+    parsed = ModelDeploymentStatus.model_validate(status, extra="forbid")
+    assert {one.type for one in parsed.conditions} == set(ConditionType)
+    assert parsed.observed_generation is not None
+    allowed = {(kind, state, str(reason)) for reason in Reason for kind, state in reason.standings}
+    for one in parsed.conditions:
+        parts = (ConditionType.ACCEPTED, ConditionType.PLANNED, ConditionType.AVAILABLE)
+        places = parts if one.type == ConditionType.READY and one.reason != Reason.SERVING else (one.type,)
+        assert any((place, one.status, one.reason) in allowed for place in places), one
+        assert one.message, one
 
 
 def unschedulable(message: str, since: datetime = START) -> Raw:

@@ -27,6 +27,7 @@ _IMAGE = {
     "RegistryUnavailable",
     "SignatureValidationFailed",
 }
+_IMAGE_REMEDY = "correct spec.engine.image (unset: the operator's worker image) or spec.imagePullSecrets"
 _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
 _WORKER = {
     Reason.MODEL_NOT_FOUND,
@@ -76,11 +77,12 @@ def _waiting(pod: Any, container: Mapping[str, Any]) -> Failure | None:
     reason = raw.text(container, "state", "waiting", "reason")
     if reason in _IMAGE:
         spec = next((c for c in raw.items(pod, "spec", "containers") if c.get("name") == WORKER_CONTAINER), {})
-        message = f"the image {raw.text(spec, 'image') or raw.text(container, 'image')} cannot be pulled"
-        return Failure(Reason.IMAGE_NOT_PULLABLE, message + _image_words(container), hopeless=True)
+        image = raw.text(spec, "image") or raw.text(container, "image")
+        message = f"the image {image} cannot be pulled{_image_words(container)}; {_IMAGE_REMEDY}"
+        return Failure(Reason.IMAGE_NOT_PULLABLE, message, hopeless=True)
     if reason in _CONFIG:
         said = _clipped(raw.text(container, "state", "waiting", "message"))
-        message = "the worker's container cannot be made" + (f": {said}" if said else "")
+        message = "the worker's container cannot be made" + (f": {said}" if said else "") + "; mend what is missing"
         return Failure(Reason.CONTAINER_CONFIG_ERROR, message, hopeless=True)
     return None
 

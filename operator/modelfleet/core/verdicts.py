@@ -124,7 +124,7 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
     have = len(s.current) + len([pod for pod in s.replicas if pod.uid in s.step.victims])
     if not have:
-        return yes(Reason.STARTING, f"the first of {s.wanted} {_replicas(s.wanted)} are being created")
+        return yes(Reason.STARTING, f"{s.wanted} {_replicas(s.wanted)} to create")
     if have != s.wanted:
         return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}")
     return None
@@ -193,7 +193,8 @@ def _why_lost(pod: PodView) -> str:
 
 
 def _no_node(pod: PodView) -> str:
-    return f"pod {pod.name} finds no node: {pod.unschedulable}"
+    said = pod.unschedulable.rstrip(". ")
+    return f"pod {pod.name} finds no node: {said}; free or add a node that fits, or mend what these words name"
 
 
 def _no_way(s: Situation) -> str:
@@ -205,7 +206,8 @@ def _no_way(s: Situation) -> str:
 
 
 def _refused(s: Situation) -> str:
-    return f"the API server refuses what is to be written: {s.world.refused}"
+    said = s.world.refused.rstrip(". ")
+    return f"the API server refuses what is to be written: {said}; raise the quota, or change the policy or the field"
 
 
 def _replicas(count: int) -> str:

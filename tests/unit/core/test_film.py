@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from builders import Fleet, accelerator_class, deployment, manual, merged
 
+from builders import Fleet, accelerator_class, deployment, manual, merged
 from modelfleet.core.effects import Delete
 from modelfleet.core.reconcile import plan
 
@@ -60,7 +60,7 @@ def test_any_story_comes_to_rest_and_stays_there(seed: int) -> None:
     assert not last.events
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_a_healthy_rollout_never_serves_with_fewer_replicas_than_wanted(seed: int, replicas: int) -> None:
     choose = random.Random(seed)
@@ -68,7 +68,7 @@ def test_a_healthy_rollout_never_serves_with_fewer_replicas_than_wanted(seed: in
     fleet.settle()
     fleet.deployment["spec"]["engine"] = {"image": "image:2"}
     most = 0
-    for _ in range(300):
+    for _ in range(120):
         fleet.reconcile()
         assert fleet.serving() >= replicas
         alive = [pod for pod in fleet.pods().values() if "deletionTimestamp" not in pod["metadata"]]

@@ -1,0 +1,103 @@
+"""Every child object and some whole statuses as committed YAML. `make golden` rewrites them; read the diff."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from builders import Fleet, accelerator_class, deployment, manual
+from modelfleet.core.effects import Create
+from modelfleet.core.reconcile import plan
+
+HERE = Path(__file__).parent / "children"
+
+
+def large() -> Fleet:
+    """Every field that reaches a pod is set."""
+    return Fleet(
+        deployment(
+            "support-chat",
+            model={
+                "source": "pvc://weights/llama/70b",
+                "servedNames": ["support-chat", "chat"],
+                "maxContextTokens": 16384,
+            },
+            parallelism={"tensor": 8},
+            accelerators={"classes": ["h100"]},
+            engine={
+                "image": "registry.example/worker:1",
+                "installationClaimName": "engine",
+                "args": {"max-num-seqs": 64, "enforce-eager": "true"},
+                "env": [{"name": "OMP_NUM_THREADS", "value": "4"}],
+            },
+            placement={
+                "nodeSelector": {"pool": "serving"},
+                "tolerations": [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}],
+                "priorityClassName": "high",
+            },
+            imagePullSecrets=[{"name": "registry"}],
+        ),
+        {
+            "h100": accelerator_class(
+                "h100",
+                device="Cuda",
+                resourceName="nvidia.com/gpu",
+                acceleratorsPerNode=8,
+                hostPerAccelerator={"cpu": "12", "memory": "128Gi"},
+            )
+        },
+    )
+
+
+def created(fleet: Fleet, kind: str) -> Any:
+    return next(e.manifest for e in plan(fleet.world()).effects if isinstance(e, Create) and e.manifest["kind"] == kind)
+
+
+def status(fleet: Fleet) -> Any:
+    for _ in range(12):
+        outcome = fleet.reconcile()
+        fleet.tick()
+    return outcome.status
+
+
+class Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as a block."""
+
+
+Dumper.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)
+)
+
+
+CASES: dict[str, Callable[[], Any]] = {
+    "pod-small": lambda: created(Fleet(), "Pod"),
+    "pod-large": lambda: created(large(), "Pod"),
+    "config-map-small": lambda: created(Fleet(), "ConfigMap"),
+    "config-map-large": lambda: created(large(), "ConfigMap"),
+    "service": lambda: created(Fleet(), "Service"),
+    "revision-small": lambda: created(Fleet(), "ControllerRevision"),
+    "revision-large": lambda: created(large(), "ControllerRevision"),
+    "status-new": lambda: plan(Fleet().world()).status,
+    "status-settled": lambda: status(Fleet(manual(2))),
+    "status-no-room": lambda: status(Fleet(manual(2), room=1)),
+    "status-image-not-pullable": lambda: status(
+        Fleet(deployment(engine={"image": "image:2"}), broken_images={"image:2"})
+    ),
+    "status-refused": lambda: status(Fleet(deployment(parallelism={"tensor": 8}))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_child(name: str, request: pytest.FixtureRequest) -> None:
+    got = yaml.dump(CASES[name](), Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)
+    path = HERE / f"{name}.yaml"
+    if request.config.getoption("--update-golden"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(got)
+    assert path.read_text() == got, "run `make golden`, then read the diff"
+
+
+def test_every_golden_child_has_a_case() -> None:
+    assert {path.stem for path in HERE.glob("*")} == set(CASES)
