@@ -107,8 +107,8 @@ class FakeCluster:
         stored = self._objects.get(address)
         if stored is None:
             return Missing(f'{address[0]} "{name}" not found')
-        if manifest["metadata"].get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
-            return Conflict("metadata.uid: field is immutable")
+        if manifest["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+            return Conflict("the object has been modified; please apply your changes to the latest version")
         self.writes.append(("apply_status", manifest["kind"], name))
         return self._merged(address, {"status": manifest["status"]}, names.STATUS_MANAGER)
 

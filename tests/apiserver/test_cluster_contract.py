@@ -174,7 +174,7 @@ async def test_a_merge_to_what_is_not_there_is_missing(cluster, namespace):
 
 
 def status(stored: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    metadata = {key: stored["metadata"][key] for key in ("name", "namespace", "uid")}
+    metadata = {key: stored["metadata"][key] for key in ("name", "namespace", "resourceVersion")}
     return {"apiVersion": stored["apiVersion"], "kind": stored["kind"], "metadata": metadata, "status": fields}
 
 
@@ -199,8 +199,9 @@ async def test_a_status_is_written_without_a_new_generation(cluster, namespace):
 
 async def test_a_status_that_is_no_longer_written_is_gone(cluster, namespace):
     stored = await created(cluster, model_deployment(namespace))
-    await cluster.apply_status(status(stored, replicas=1, conditions=[condition("Ready"), condition("Placed")]))
-    await cluster.apply_status(status(stored, conditions=[condition("Ready", "False")]))
+    two = [condition("Ready"), condition("Placed")]
+    written = await cluster.apply_status(status(stored, replicas=1, conditions=two))
+    await cluster.apply_status(status(written.object, conditions=[condition("Ready", "False")]))
     read = await cluster.get(DEPLOYMENTS, "chat", namespace)
     assert read["status"] == {"conditions": [condition("Ready", "False")]}
 
@@ -208,19 +209,26 @@ async def test_a_status_that_is_no_longer_written_is_gone(cluster, namespace):
 async def test_the_same_status_again_changes_nothing(cluster, namespace):
     stored = await created(cluster, model_deployment(namespace))
     first = await cluster.apply_status(status(stored, replicas=1))
-    second = await cluster.apply_status(status(stored, replicas=1))
+    second = await cluster.apply_status(status(first.object, replicas=1))
     assert second.object["metadata"]["resourceVersion"] == first.object["metadata"]["resourceVersion"]
 
 
 async def test_a_status_of_what_is_not_there_is_missing(cluster, namespace):
     absent = model_deployment(namespace)
-    absent["metadata"]["uid"] = "some-uid"
+    absent["metadata"]["resourceVersion"] = "1"
     assert isinstance(await cluster.apply_status(status(absent, replicas=1)), Missing)
+
+
+async def test_a_status_of_an_object_that_changed_since_it_was_read_is_a_conflict(cluster, namespace):
+    stored = await created(cluster, model_deployment(namespace))
+    await cluster.merge(DEPLOYMENTS, "chat", namespace, {"spec": {"scaling": {"maxReplicas": 3}}})
+    assert isinstance(await cluster.apply_status(status(stored, replicas=1)), Conflict)
 
 
 async def test_a_status_for_a_predecessor_of_the_same_name_is_a_conflict(cluster, namespace):
     stored = await created(cluster, model_deployment(namespace))
-    stored["metadata"]["uid"] = "another-uid"
+    await cluster.delete(DEPLOYMENTS, "chat", namespace, uid(stored))
+    await created(cluster, model_deployment(namespace))
     assert isinstance(await cluster.apply_status(status(stored, replicas=1)), Conflict)
 
 

@@ -131,7 +131,7 @@ class Cluster(Protocol):
         """
 
     async def apply_status(self, manifest: Manifest) -> WriteResult:
-        """Forced server-side apply of `manifest`'s status alone."""
+        """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`."""
 
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
         """JSON merge patch."""

@@ -83,8 +83,9 @@ class StatusWriter:
             {
                 "apiVersion": deployment["apiVersion"],
                 "kind": deployment["kind"],
-                # With the uid, so that a status never lands on a successor of the same name.
-                "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+                # With the version that was read, so that a status never lands on a successor of the same name, nor
+                # speaks of a spec that nobody has looked at. (A uid is not looked at here: run on 1.36.3.)
+                "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
                 "status": status,
             }
         )

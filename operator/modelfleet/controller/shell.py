@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from modelfleet.controller.cluster import ApiError, Cluster, Refused, Written
+from modelfleet.controller.cluster import ApiError, Cluster, Conflict, Refused, Written
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.execute import Execution, StatusWriter, execute
 from modelfleet.controller.faults import bug_status
@@ -107,7 +107,12 @@ class Shell:
             done = (await self._execute(key, world.deployment, outcome)).after(done)
             if not self._learned(key, world, done) or rounds == ROUNDS:
                 break
-        writes = done.writes + await self._write_status(world, outcome)
+        status = await self._status.write(world.deployment, outcome.status)
+        if isinstance(status, Refused):
+            raise ApiError(f"the status was refused (are the CRDs older than the operator?): {status.message}")
+        if isinstance(status, Conflict) and done.stale is None:
+            done = replace(done, stale=status.message)
+        writes = done.writes + int(isinstance(status, Written))
         for event in outcome.events:
             self._parts.recorder.record(world.deployment, event)
         return _report(world, outcome, done, writes)
@@ -125,12 +130,6 @@ class Shell:
         if "deletionTimestamp" in deployment["metadata"]:
             return Execution()  # its children are the garbage collector's now
         return await execute(self._parts.cluster, key, outcome.effects)
-
-    async def _write_status(self, world: World, outcome: Outcome) -> int:
-        result = await self._status.write(world.deployment, outcome.status)
-        if isinstance(result, Refused):
-            raise ApiError(f"the status was refused (are the CRDs older than the operator?): {result.message}")
-        return int(isinstance(result, Written))
 
     async def _tell_bug(self, key: Key, bug: Exception) -> None:
         """Best effort: the log has it in any case."""
