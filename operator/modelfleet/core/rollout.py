@@ -182,10 +182,12 @@ def _leave(scene: Scene, victims: list[PodView]) -> tuple[list[PodView], list[Po
 
 
 def _create(scene: Scene, current: list[PodView], old: list[PodView]) -> tuple[int, ...]:
-    """The lowest free slots for what is missing; while old pods live, at most SURGE pods are above `replicas`."""
+    """The lowest free slots for what is missing. While old pods live, at most SURGE pods are above `replicas`, and none
+    is created while one has no node."""
     missing = scene.replicas - len(current)
     if old:
-        missing = min(missing, scene.replicas + SURGE - len(current) - len(old))
+        room = scene.replicas + SURGE - len(current) - len(old)
+        missing = 0 if any(pod.unschedulable for pod in current) else min(missing, room)
     slots: list[int] = []
     slot = 0
     while len(slots) < missing:
