@@ -1,0 +1,520 @@
+"""Good and bad objects and what is said about them: one table for Python, the API server and `modelfleet lint`."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelfleet.api.engine_options import REFUSED_FLAGS
+
+ABSENT = object()
+
+DEPLOYMENT: Mapping[str, Any] = {
+    "apiVersion": "modelfleet.dev/v1alpha1",
+    "kind": "ModelDeployment",
+    "metadata": {"name": "chat", "namespace": "default"},
+    "spec": {
+        "model": {"source": "pvc://weights/llama"},
+        "objectives": [
+            {
+                "name": "interactive",
+                "ttft": "500ms",
+                "tpot": "50ms",
+                "load": {"requestsPerSecond": 12},
+                "lengths": {"inputTokens": {"p50": 900, "p95": 4000}, "outputTokens": {"p50": 250, "p95": 800}},
+            }
+        ],
+        "accelerators": {"classes": ["h100-sxm"]},
+        "scaling": {"minReplicas": 1, "maxReplicas": 4},
+    },
+}
+
+CLASS: Mapping[str, Any] = {
+    "apiVersion": "modelfleet.dev/v1alpha1",
+    "kind": "AcceleratorClass",
+    "metadata": {"name": "h100-sxm"},
+    "spec": {
+        "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+        "resourceName": "nvidia.com/gpu",
+        "acceleratorsPerNode": 8,
+    },
+}
+
+
+def changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with values put at dotted paths (a number is a place in a list); ABSENT takes a field away."""
+    result = copy.deepcopy(dict(base))
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        node: Any = result
+        for step in parents:
+            node = node[int(step)] if step.isdigit() else node.setdefault(step, {})
+        if value is ABSENT:
+            del node[last]
+        elif last.isdigit():
+            node[int(last) :] = [value]
+        else:
+            node[last] = value
+    return result
+
+
+@dataclass(frozen=True)
+class Good:
+    """An object that everybody takes."""
+
+    id: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    base: Mapping[str, Any] = field(default_factory=lambda: DEPLOYMENT)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return changed(self.base, self.changes)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """An object that is refused, with the path and sentence that Python says.
+
+    `server` is what the API server says where it is not the same sentence: a type or a bound of the schema.
+    """
+
+    id: str
+    changes: Mapping[str, Any]
+    path: str
+    says: str
+    server: str = ""
+    base: Mapping[str, Any] = field(default_factory=lambda: DEPLOYMENT)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return changed(self.base, self.changes)
+
+
+OBJECTIVE = "spec.objectives.0"
+AT = "spec.objectives[0]"
+DURATION = "a duration is whole numbers with units h, m, s or ms, such as 500ms, 30s or 1m30s"
+SHARE = 'a share is a percentage above 0% and below 100%, such as "99%" or "99.9%"'
+RATE = 'a rate is a decimal number above zero, such as 12 or "0.5"'
+SOURCE = "a source is pvc://CLAIM or pvc://CLAIM/PATH; the path has letters, digits and . _ @ + = - and no '..'"
+SCHEME = (
+    "only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the weights on a"
+    " PersistentVolumeClaim in the same namespace and name it here"
+)
+NAME = (
+    "metadata.name becomes a Service's name: at most 63 lower-case letters, digits and '-', a letter first and no '-'"
+    " last"
+)
+QUANTITY = 'a quantity is a number, with or without a unit, such as 4, "500m", 16Gi or 1500M'
+OBJECT_NAME = "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit"
+QUALIFIED = "a qualified name is NAME or DOMAIN/NAME, such as nvidia.com/gpu"
+LABEL_VALUE = "a label's value is letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+END_TO_END = (
+    "an end-to-end latency objective is refused: it mixes waiting, prompt length and answer length, so a longer answer"
+    " breaks it and no capacity mends it; write ttft (time to first token) and tpot (time per output token) with the"
+    " load and lengths that they hold for"
+)
+_SECOND = DEPLOYMENT["spec"]["objectives"][0]
+
+GOOD = (
+    Good("the least that is needed"),
+    Good(
+        "everything set",
+        {
+            "spec.model.servedNames": ["chat", "meta-llama/Llama-3.1-8B"],
+            "spec.model.maxContextTokens": 16384,
+            f"{OBJECTIVE}.share": "99.9%",
+            f"{OBJECTIVE}.lengths.inputTokens.max": 16384,
+            f"{OBJECTIVE}.lengths.sharedPrefixTokens": 600,
+            "spec.objectives.1": {**_SECOND, "name": "batch", "load": {"concurrency": 64}},
+            "spec.parallelism.tensor": 8,
+            "spec.scaling.mode": "Manual",
+            "spec.scaling.replicas": 2,
+            "spec.engine.image": "registry.example.com:5000/team/worker:1.2@sha256:" + "a" * 64,
+            "spec.engine.installationClaimName": "vllm",
+            "spec.engine.args": {"max-num-seqs": 64, "gpu-memory-utilization": "0.9", "enforce-eager": "true"},
+            "spec.engine.env": [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "NCCL_DEBUG"}],
+            "spec.placement.nodeSelector": {"example.com/pool": "models", "zone": ""},
+            "spec.placement.tolerations": [
+                {"key": "gpu", "operator": "Exists"},
+                {"key": "gpu", "value": "yes", "effect": "NoExecute", "tolerationSeconds": 60},
+                {"operator": "Exists"},
+            ],
+            "spec.placement.priorityClassName": "serving",
+            "spec.imagePullSecrets": [{"name": "registry"}],
+        },
+    ),
+    Good("a field that is null is a field that is not there", {"spec.model.maxContextTokens": None}),
+    Good("a share as a whole number", {f"{OBJECTIVE}.share": 95}),
+    Good("a load with a fraction", {f"{OBJECTIVE}.load.requestsPerSecond": "0.5"}),
+    Good("a duration of several units", {f"{OBJECTIVE}.ttft": "1m30s500ms"}),
+    Good("the root of a claim", {"spec.model.source": "pvc://weights"}),
+    Good("a dot in a model's folder", {"spec.model.source": "pvc://weights/llama-3.1..b/v1.0/"}),
+    Good("a switch with an empty value", {"spec.engine.args": {"enforce-eager": ""}}),
+    Good("a name of 63 characters", {"metadata.name": "a" * 63}),
+    Good("a class", base=CLASS),
+    Good(
+        "a class with everything set",
+        {
+            "spec.device": "Cpu",
+            "spec.hostPerAccelerator": {"cpu": "500m", "memory": "128Gi"},
+            "spec.tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+        CLASS,
+    ),
+    Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
+    Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
+)
+
+_VALUES = (
+    Bad("a duration without a unit", {f"{OBJECTIVE}.ttft": "500"}, f"{AT}.ttft", DURATION),
+    Bad("a duration with a fraction", {f"{OBJECTIVE}.ttft": "0.5s"}, f"{AT}.ttft", DURATION),
+    Bad("a duration in a unit that is none", {f"{OBJECTIVE}.tpot": "50us"}, f"{AT}.tpot", DURATION),
+    Bad(
+        "a duration as a number",
+        {f"{OBJECTIVE}.ttft": 500},
+        f"{AT}.ttft",
+        DURATION,
+        server="must be of type string",
+    ),
+    Bad("a duration of nothing", {f"{OBJECTIVE}.tpot": "0s"}, f"{AT}.tpot", "the duration must be above zero"),
+    Bad("a share of everything", {f"{OBJECTIVE}.share": "100%"}, f"{AT}.share", SHARE),
+    Bad("a share of nothing", {f"{OBJECTIVE}.share": "0.0%"}, f"{AT}.share", SHARE),
+    Bad("a share without its sign", {f"{OBJECTIVE}.share": "0.99"}, f"{AT}.share", SHARE),
+    Bad("a share of 100 as a number", {f"{OBJECTIVE}.share": 100}, f"{AT}.share", SHARE),
+    Bad("a rate of nothing", {f"{OBJECTIVE}.load.requestsPerSecond": 0}, f"{AT}.load.requestsPerSecond", RATE),
+    Bad("a rate with a unit", {f"{OBJECTIVE}.load.requestsPerSecond": "5/s"}, f"{AT}.load.requestsPerSecond", RATE),
+    Bad(
+        "a rate as a number with a fraction",
+        {f"{OBJECTIVE}.load.requestsPerSecond": 0.5},
+        f"{AT}.load.requestsPerSecond",
+        'a number with a fraction must be a string: write "0.5" in quotes',
+        server="must be of type",
+    ),
+    Bad("a model hub as source", {"spec.model.source": "hf://meta-llama/Llama-3.1-8B"}, "spec.model.source", SCHEME),
+    Bad("a source without a scheme", {"spec.model.source": "weights/llama"}, "spec.model.source", SCHEME),
+    Bad("a source that climbs out", {"spec.model.source": "pvc://weights/../x"}, "spec.model.source", SOURCE),
+    Bad("a source without a claim", {"spec.model.source": "pvc:///llama"}, "spec.model.source", SOURCE),
+    Bad(
+        "a served name with a space",
+        {"spec.model.servedNames": ["my chat"]},
+        "spec.model.servedNames[0]",
+        "a served name begins with a letter or digit and has no spaces, such as support-chat",
+    ),
+    Bad(
+        "a served name twice",
+        {"spec.model.servedNames": ["chat", "chat"]},
+        "spec.model.servedNames",
+        "chat stands here twice",
+        server='spec.model.servedNames[1]: Duplicate value: "chat"',
+    ),
+    Bad(
+        "an objective's name in capitals",
+        {f"{OBJECTIVE}.name": "Chat"},
+        f"{AT}.name",
+        "a name is lower-case letters, digits and '-', and begins and ends with a letter or digit",
+    ),
+    Bad(
+        "an objective twice",
+        {"spec.objectives.1": _SECOND},
+        "spec.objectives",
+        "interactive stands here twice",
+        server="spec.objectives[1]: Duplicate value",
+    ),
+    Bad("a class with a space", {"spec.accelerators.classes": ["h 100"]}, "spec.accelerators.classes[0]", OBJECT_NAME),
+    Bad(
+        "a label's value with a space",
+        {"spec.placement.nodeSelector": {"pool": "a b"}},
+        "spec.placement.nodeSelector.pool",
+        LABEL_VALUE,
+    ),
+    Bad(
+        "a label's key with a space",
+        {"spec.placement.nodeSelector": {"my pool": "a"}},
+        "spec.placement.nodeSelector.my pool",
+        QUALIFIED,
+    ),
+    Bad(
+        "an image with a space",
+        {"spec.engine.image": "worker latest"},
+        "spec.engine.image",
+        "an image is [REGISTRY/]NAME[:TAG][@DIGEST] without spaces",
+    ),
+    Bad("a resource with a space", {"spec.resourceName": "nvidia gpu"}, "spec.resourceName", QUALIFIED, base=CLASS),
+    Bad(
+        "a quantity in a unit that is none",
+        {"spec.hostPerAccelerator.memory": "128GB"},
+        "spec.hostPerAccelerator.memory",
+        QUANTITY,
+        base=CLASS,
+    ),
+    Bad(
+        "a quantity below nothing",
+        {"spec.hostPerAccelerator.cpu": -1},
+        "spec.hostPerAccelerator.cpu",
+        QUANTITY,
+        base=CLASS,
+    ),
+)
+
+_FIELDS = (
+    Bad(
+        "no source",
+        {"spec.model": {}},
+        "spec.model.source",
+        "is required: Where the weights are: pvc://CLAIM/PATH, a PersistentVolumeClaim in this namespace and the"
+        " model's folder",
+        server="spec.model.source: Required value",
+    ),
+    Bad(
+        "no ttft",
+        {f"{OBJECTIVE}.ttft": ABSENT},
+        f"{AT}.ttft",
+        "an objective needs ttft, the time to the first token, such as 500ms",
+    ),
+    Bad(
+        "no tpot",
+        {f"{OBJECTIVE}.tpot": ABSENT},
+        f"{AT}.tpot",
+        "an objective needs tpot, the time per output token, such as 50ms",
+    ),
+    Bad(
+        "no load",
+        {f"{OBJECTIVE}.load": ABSENT},
+        f"{AT}.load",
+        "an objective needs the load that it holds for, such as {requestsPerSecond: 12} or {concurrency: 64}",
+    ),
+    Bad(
+        "no lengths",
+        {f"{OBJECTIVE}.lengths": ABSENT},
+        f"{AT}.lengths",
+        "an objective needs the lengths that it holds for, such as"
+        " {inputTokens: {p50: 900, p95: 4000}, outputTokens: {p50: 250, p95: 800}}",
+    ),
+    Bad(
+        "an end-to-end latency instead of a promise",
+        {OBJECTIVE: {"name": "interactive", "e2eLatency": "5s"}},
+        f"{AT}.e2eLatency",
+        END_TO_END,
+    ),
+    Bad("an end-to-end latency besides", {f"{OBJECTIVE}.e2eLatency": "5s"}, f"{AT}.e2eLatency", END_TO_END),
+    Bad(
+        "a load in two ways",
+        {f"{OBJECTIVE}.load.concurrency": 4},
+        f"{AT}.load",
+        "a load is exactly one of requestsPerSecond and concurrency",
+    ),
+    Bad(
+        "a load in no way",
+        {f"{OBJECTIVE}.load": {}},
+        f"{AT}.load",
+        "a load is exactly one of requestsPerSecond and concurrency",
+    ),
+    Bad(
+        "prompts with p50 above p95",
+        {f"{OBJECTIVE}.lengths.inputTokens.p50": 5000},
+        f"{AT}.lengths.inputTokens.p50",
+        "p50 must not be above p95",
+    ),
+    Bad(
+        "prompts with p95 above max",
+        {f"{OBJECTIVE}.lengths.inputTokens.max": 3999},
+        f"{AT}.lengths.inputTokens.p95",
+        "p95 must not be above max",
+    ),
+    Bad(
+        "answers with p50 above p95",
+        {f"{OBJECTIVE}.lengths.outputTokens.p50": 801},
+        f"{AT}.lengths.outputTokens.p50",
+        "p50 must not be above p95",
+    ),
+    Bad(
+        "a prefix longer than prompts",
+        {f"{OBJECTIVE}.lengths.sharedPrefixTokens": 4001},
+        f"{AT}.lengths.sharedPrefixTokens",
+        "sharedPrefixTokens must not be above inputTokens.p95: the prefix is a part of the prompt",
+    ),
+    Bad(
+        "prompts longer than the context",
+        {"spec.model.maxContextTokens": 2048},
+        "spec.objectives",
+        "an objective's inputTokens.max (without it p95) must not be above model.maxContextTokens: such a prompt is"
+        " refused",
+    ),
+    Bad(
+        "scaling to zero",
+        {"spec.scaling.minReplicas": 0},
+        "spec.scaling.minReplicas",
+        "minReplicas must be at least 1: scaling to zero does not work in this version (it comes with scaling.toZero)",
+    ),
+    Bad(
+        "bounds the wrong way round",
+        {"spec.scaling.minReplicas": 5},
+        "spec.scaling.maxReplicas",
+        "maxReplicas must not be below minReplicas",
+    ),
+    Bad("a name that no Service can have", {"metadata.name": "1chat"}, "metadata.name", NAME, server=NAME),
+    Bad("a name that is too long", {"metadata.name": "a" * 64}, "metadata.name", NAME, server=NAME),
+    Bad(
+        "no objective",
+        {"spec.objectives": []},
+        "spec.objectives",
+        "must have at least 1 of them",
+        server="spec.objectives in body should have at least 1 items",
+    ),
+    Bad(
+        "a number in quotes",
+        {"spec.scaling.minReplicas": "1"},
+        "spec.scaling.minReplicas",
+        'must be a whole number without quotes, not "1"',
+        server="must be of type integer",
+    ),
+    Bad(
+        "a tensor of nothing",
+        {"spec.parallelism.tensor": 0},
+        "spec.parallelism.tensor",
+        "must be at least 1",
+        server="should be greater than or equal to 1",
+    ),
+    Bad(
+        "a mode that is none",
+        {"spec.scaling.mode": "Auto"},
+        "spec.scaling.mode",
+        "must be one of 'Active' or 'Manual'",
+        server='supported values: "Active", "Manual"',
+    ),
+    Bad(
+        "two classes",
+        {"spec.accelerators.classes": ["a", "b"]},
+        "spec.accelerators.classes",
+        "must have at most 1 of them",
+        server="must have at most 1 item",
+    ),
+    Bad(
+        "a list where a map belongs",
+        {"spec.scaling": []},
+        "spec.scaling",
+        "must be a map of fields, not a list",
+        server="must be of type object",
+    ),
+    Bad(
+        "a class without labels",
+        {"spec.nodeSelector": {}},
+        "spec.nodeSelector",
+        "must have at least 1 of them",
+        server="should have at least 1 properties",
+        base=CLASS,
+    ),
+    Bad(
+        "a field with a slip",
+        {"spec.model.servedName": ["chat"]},
+        "spec.model.servedName",
+        "unknown field, did you mean servedNames?",
+        server='unknown field "spec.model.servedName"',
+    ),
+    Bad(
+        "a field in the wrong place",
+        {"spec.minReplicas": 1},
+        "spec.minReplicas",
+        "unknown field here, did you mean spec.scaling.minReplicas?",
+        server='unknown field "spec.minReplicas"',
+    ),
+    Bad(
+        "a field of another version",
+        {"spec.sessions": {}},
+        "spec.sessions",
+        "unknown field; there are model, objectives, accelerators, parallelism, scaling, engine, placement,"
+        " imagePullSecrets",
+        server='unknown field "spec.sessions"',
+    ),
+)
+
+_ENGINE = (
+    *(
+        Bad(
+            f"the flag {flag}",
+            {"spec.engine.args": {flag: "1"}},
+            "spec.engine.args",
+            f"the flag {flag} is refused: {why}",
+        )
+        for flag, why in REFUSED_FLAGS.items()
+    ),
+    Bad(
+        "a flag that nobody checked",
+        {"spec.engine.args": {"swap-space": 4}},
+        "spec.engine.args",
+        "the flag swap-space is not in the allow-list; kubectl explain mdep.spec.engine.args shows it",
+    ),
+    Bad(
+        "a flag with its dashes",
+        {"spec.engine.args": {"--max-num-seqs": 4}},
+        "spec.engine.args",
+        "the flag --max-num-seqs is not in the allow-list; kubectl explain mdep.spec.engine.args shows it",
+    ),
+    Bad(
+        "a switch with a value",
+        {"spec.engine.args": {"enforce-eager": "false"}},
+        "spec.engine.args",
+        'a flag that is a switch takes only the value "true" or ""; to switch it off omit it or write its no- form',
+    ),
+    Bad(
+        "a flag without its value",
+        {"spec.engine.args": {"max-num-seqs": ""}},
+        "spec.engine.args",
+        "a flag that takes a value must have one",
+    ),
+    Bad(
+        "a flag's value on two lines",
+        {"spec.engine.args": {"dtype": "a\nb"}},
+        "spec.engine.args.dtype",
+        "a flag's value is an integer or a string on one line",
+    ),
+    Bad(
+        "a flag's value as a truth value",
+        {"spec.engine.args": {"enforce-eager": True}},
+        "spec.engine.args.enforce-eager",
+        "a flag's value is an integer or a string on one line",
+        server="must be of type",
+    ),
+    Bad(
+        "a variable that nobody checked",
+        {"spec.engine.env": [{"name": "LD_PRELOAD", "value": "x"}]},
+        "spec.engine.env[0].name",
+        "not a variable of the allow-list; kubectl explain mdep.spec.engine.env.name shows it",
+    ),
+    Bad(
+        "a variable on two lines",
+        {"spec.engine.env": [{"name": "NCCL_DEBUG", "value": "a\nb"}]},
+        "spec.engine.env[0].value",
+        'a variable\'s value is a string on one line; write a number in quotes, such as "1"',
+    ),
+    Bad(
+        "a toleration of nothing",
+        {"spec.placement.tolerations": [{"effect": "NoSchedule"}]},
+        "spec.placement.tolerations[0].operator",
+        "a toleration without key needs operator Exists",
+    ),
+    Bad(
+        "a toleration of a value that is not compared",
+        {"spec.placement.tolerations": [{"key": "gpu", "operator": "Exists", "value": "yes"}]},
+        "spec.placement.tolerations[0].value",
+        "a toleration with operator Exists takes no value",
+    ),
+    Bad(
+        "a toleration with a time that never comes",
+        {"spec.tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1}]},
+        "spec.tolerations[0].tolerationSeconds",
+        "tolerationSeconds needs effect NoExecute",
+        base=CLASS,
+    ),
+)
+
+BAD = _VALUES + _FIELDS + _ENGINE
+
+
+def sentences_of(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Every sentence that a schema's rules can say; of one that depends on the object, its last fixed part."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        yield rule["message"] if "message" in rule else rule["messageExpression"].split("'")[-2]
+    for part in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(part, Mapping):
+            yield from sentences_of(part)
