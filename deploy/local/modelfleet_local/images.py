@@ -113,10 +113,10 @@ class _Builder:
         packages = images_debian.resolve_base(self.recipe.base)
 
         def make(root: Path, scratch: Path) -> None:
-            images_debian.unpack_base(packages, root, scratch)
+            images_debian.unpack_base(self.recipe.base, packages, root, scratch)
             images_python.compile_bytecode(root / f"usr/lib/python{images_python.PYTHON_VERSION}", root)
 
-        return _Part("Debian and Python", f"base {[*map(str, packages)]}", make)
+        return _Part("Debian and Python", f"base {self.recipe.base} {[*map(str, packages)]}", make)
 
     def _own_parts(self, image: ImageRecipe) -> Iterator[_Part]:
         if wanted := image.debian:
@@ -149,7 +149,7 @@ def image_config(image: ImageRecipe, recipe: Recipe) -> dict[str, Any]:
     return {
         "User": recipe.user,
         "WorkingDir": recipe.working_directory,
-        "Env": [f"PATH={path}", *(f"{name}={value}" for name, value in sorted(recipe.env.items()))],
+        "Env": [f"PATH={path}", *(f"{name}={value}" for name, value in sorted({**recipe.env, **image.env}.items()))],
         "Entrypoint": list(image.entrypoint),
         "ExposedPorts": {f"{port}/tcp": {} for port in image.ports},
         "Labels": {

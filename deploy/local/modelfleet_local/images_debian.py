@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -42,7 +42,7 @@ def resolve_files(wanted: DebianFiles) -> tuple[Package, ...]:
     return _parse_uris(_apt("download", "--print-uris", *wanted.packages))
 
 
-def unpack_base(packages: Iterable[Package], root: Path, scratch: Path) -> None:
+def unpack_base(base: BasePackages, packages: Iterable[Package], root: Path, scratch: Path) -> None:
     """Makes a root file system of `packages` in `root`: users, certificates and the record of packages included."""
     _merge_usr(root)
     for archive in _fetch(packages, scratch):
@@ -53,6 +53,7 @@ def unpack_base(packages: Iterable[Package], root: Path, scratch: Path) -> None:
     for page in [p for p in (root / "usr/share/doc").rglob("*") if p.name != "copyright" and not p.is_dir()]:
         page.unlink()
     _configure(root)
+    _link(base.links, root)
 
 
 def unpack_files(wanted: DebianFiles, packages: Iterable[Package], root: Path, scratch: Path) -> None:
@@ -67,9 +68,7 @@ def unpack_files(wanted: DebianFiles, packages: Iterable[Package], root: Path, s
             target = root / ("usr" / inside if inside.parts[0] in _MERGED else inside)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target, follow_symlinks=False)
-    for link, target_name in wanted.links.items():
-        (root / link).parent.mkdir(parents=True, exist_ok=True)
-        (root / link).symlink_to(target_name)
+    _link(wanted.links, root)
 
 
 def _parse_uris(out: str) -> tuple[Package, ...]:
@@ -118,6 +117,12 @@ def _record(archive: Path, root: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     control = subprocess.run(("dpkg-deb", "--field", str(archive)), check=True, capture_output=True, text=True).stdout
     (folder / archive.name.split("_")[0]).write_text(control)
+
+
+def _link(links: Mapping[str, str], root: Path) -> None:
+    for link, target in links.items():
+        (root / link).parent.mkdir(parents=True, exist_ok=True)
+        (root / link).symlink_to(target)
 
 
 def _merge_usr(root: Path) -> None:

@@ -22,15 +22,17 @@ class DebianFiles:
 
 @dataclass(frozen=True)
 class BasePackages:
-    """The Debian packages of the base layer: `packages` and all they depend on, except `without`."""
+    """The Debian packages of the base layer: `packages` and all they depend on, except `without`; then `links`."""
 
     packages: tuple[str, ...]
     without: tuple[str, ...]
+    links: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class ImageRecipe:
-    """One image. `commands` are the console scripts on its PATH; `extras` choose the Python packages from uv.lock."""
+    """One image. `commands` are the console scripts on its PATH; `extras` choose the Python packages from uv.lock;
+    `env` is added to that of all images."""
 
     name: str
     title: str
@@ -38,6 +40,7 @@ class ImageRecipe:
     commands: tuple[str, ...]
     entrypoint: tuple[str, ...]
     ports: tuple[int, ...]
+    env: Mapping[str, str]
     debian: DebianFiles | None
 
 
@@ -70,7 +73,7 @@ def read_recipe(repository: Path = REPOSITORY) -> Recipe:
         environment=common["environment"],
         application=common["application"],
         env=common["env"],
-        base=BasePackages(tuple(base["packages"]), tuple(base["without"])),
+        base=BasePackages(tuple(base["packages"]), tuple(base["without"]), base["links"]),
         images=tuple(_image(name, data[name]) for name in ("operator", "worker")),
         version=project["version"],
         scripts=project["scripts"],
@@ -86,5 +89,6 @@ def _image(name: str, data: Mapping[str, Any]) -> ImageRecipe:
         commands=tuple(data["commands"]),
         entrypoint=tuple(data["entrypoint"]),
         ports=tuple(data["ports"]),
+        env=data.get("env", {}),
         debian=debian and DebianFiles(tuple(debian["packages"]), tuple(debian["files"]), debian["links"]),
     )

@@ -133,7 +133,7 @@ def test_the_same_inputs_make_the_same_layers_again(
 ) -> None:
     recipe = read_recipe(checkout)
     base, python_packages = tmp_path / "base", tmp_path / "python"
-    images_debian.unpack_base(images_debian.resolve_base(recipe.base), base, tmp_path)
+    images_debian.unpack_base(recipe.base, images_debian.resolve_base(recipe.base), base, tmp_path)
     images_python.compile_bytecode(base / "usr/lib/python3.11", base)
     (worker,) = (image for image in recipe.images if image.name == "worker")
     pinned = images_python.requirements(worker.extras, checkout)

@@ -22,6 +22,8 @@ class Containerfile:
 
     def __init__(self, path: Path) -> None:
         text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", path.read_text(), flags=re.M))
+        for name, default in re.findall(r"^ARG (ENGINE_PYTHON)=(\S+)$", text, flags=re.M):
+            text = text.replace("${" + name + "}", default)
         self.instructions = [(line.split()[0], line.split(None, 1)[1]) for line in text.splitlines() if line.strip()]
         last_stage = max(i for i, (name, _) in enumerate(self.instructions) if name == "FROM")
         self.final = self.instructions[last_stage:]
