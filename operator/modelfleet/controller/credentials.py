@@ -4,6 +4,7 @@ Tokens are read again each minute.
 """
 
 import asyncio
+import logging
 import os
 import ssl
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, incluster_config, kube_config
+
+_log = logging.getLogger(__name__)
 
 _REREAD_S = 60.0
 
@@ -66,7 +69,11 @@ class _Rereader:
             return
         self._read_at = now
         fresh = Configuration()
-        await _read_kubeconfig(self._path, fresh)
+        try:
+            await _read_kubeconfig(self._path, fresh)
+        except CredentialsError as error:
+            _log.warning("going on with the credentials that were read before: %s", error)
+            return
         configuration.api_key = fresh.api_key
 
 

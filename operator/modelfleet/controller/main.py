@@ -35,7 +35,7 @@ from modelfleet.controller.triggers import Key
 from modelfleet.controller.watch import QueueTriggers, Watch
 from modelfleet.core.reconcile import plan
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("modelfleet.controller.main")  # __name__ is __main__ under `python -m`
 
 GRACE_S = 20.0
 """For running reconciles after SIGTERM: below the 30 s that Kubernetes gives a pod."""

@@ -19,6 +19,7 @@ from prometheus_client.process_collector import ProcessCollector
 from modelfleet.controller.cluster import Call
 
 _WRITES = frozenset({"create", "apply", "apply_status", "patch", "delete"})
+_SELDOM_S = 30.0
 _PREFIX = "modelfleet_operator_"
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -138,10 +139,30 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class _Calm(logging.Filter):
+    """kopf's own lines: without tracebacks (how it ended is told once, by us), and its request errors seldom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_s = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("kopf._"):
+            return True  # kopf.objects has a traceback where one of our handlers has a bug
+        record.exc_info = None
+        if not record.name.startswith("kopf._cogs.clients"):
+            return True
+        seldom = record.created >= self._next_s
+        if seldom:
+            self._next_s = record.created + _SELDOM_S
+        return seldom
+
+
 def configure_logs(level: str) -> None:
     """One JSON object a line on standard error; kopf and the HTTP server only from warnings up."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter())
+    handler.addFilter(_Calm())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("modelfleet").setLevel(level.upper())
     # "OS signals are ignored: running not in the main thread": on purpose.

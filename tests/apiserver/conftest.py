@@ -1,0 +1,67 @@
+"""The operator as a process, and a namespace with what a ModelDeployment needs."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet import Fleet
+from operator_process import Operator
+
+from modelfleet.api import names
+from modelfleet_local import Cluster
+
+
+@pytest.fixture(scope="module")
+def operator(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """One operator for the tests of a module, serving all namespaces."""
+    running = Operator(api_server.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    running.start()
+    yield running
+    assert running.stop() == 0, running.log.read_text()
+    bugs = [line for line in running.lines() if "traceback" in line]
+    assert not bugs, bugs
+
+
+@pytest.fixture
+def own_operator(api_server: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operator]:
+    """An operator for one test, which starts and stops it; it serves only the test's namespace."""
+    own = Operator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
+    yield own
+    if own.process is not None and own.process.poll() is None:
+        own.kill()
+
+
+@pytest.fixture
+def fleet(api_server: Cluster, namespace: str) -> Iterator[Fleet]:
+    """A namespace with a bound claim `models`; the class has a name of its own and is not created yet."""
+    made = Fleet(api_server, namespace, f"gpu-{namespace}")
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"models-{namespace}"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadOnlyMany"],
+            "storageClassName": "",
+            "hostPath": {"path": os.devnull},
+            "claimRef": {"namespace": namespace, "name": "models"},
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "models", "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadOnlyMany"],
+            "storageClassName": "",
+            "volumeName": f"models-{namespace}",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    made.apply(volume)
+    made.apply(claim)
+    yield made
+    made.kubectl("delete", names.DEPLOYMENT_PLURAL, "--all", "--wait=false")
+    api_server.kubectl("delete", "accel", made.class_name, "--ignore-not-found", "--wait=false")
+    api_server.kubectl("delete", "pv", f"models-{namespace}", "--wait=false")

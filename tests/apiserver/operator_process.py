@@ -1,0 +1,87 @@
+"""The operator as a process."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelfleet_local.waiting import wait_until
+
+IMAGE = "registry.example.com/modelfleet-worker:test"
+WAIT_S = 60.0
+
+
+@dataclass
+class Operator:
+    """`modelfleet-operator` as a process of its own; its log is JSON lines in `log`."""
+
+    kubeconfig: Path
+    log: Path
+    arguments: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+    port: int = 0
+
+    def start(self, *, wait: bool = True) -> None:
+        """Starts it; with `wait`, until it is ready."""
+        argv = [sys.executable, "-m", "modelfleet.controller.main", f"--kubeconfig={self.kubeconfig}"]
+        argv += [f"--worker-image={IMAGE}", "--metrics-host=127.0.0.1", "--metrics-port=0", "--propagation-seconds=1"]
+        self.port = 0
+        started_at = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([*argv, *self.arguments], stderr=log, stdout=log, cwd="/")
+        if not wait:
+            return
+        try:
+            wait_until("a ready operator", lambda: self._ready(started_at), timeout_s=WAIT_S, check=self._check)
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(WAIT_S)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(WAIT_S)
+
+    def wait(self) -> int:
+        """Until it ends by itself; the exit status."""
+        assert self.process is not None
+        return self.process.wait(WAIT_S)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it logged. A line that is not JSON fails the test: something printed a traceback or worse."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """A request to its port."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's series."""
+        rows = [row.rsplit(" ", 1) for row in self.get("/metrics")[1].splitlines() if not row.startswith("#")]
+        return sum(float(value) for series, value in rows if series.split("{")[0] == f"modelfleet_operator_{name}")
+
+    def _ready(self, started_at: int) -> bool:
+        for line in self.log.read_bytes()[started_at:].splitlines(keepends=True):
+            if line.endswith(b"\n") and "port" in (read := json.loads(line)):
+                self.port = read["port"]
+        return self.port != 0 and self.get("/readyz")[0] == 200
+
+    def _check(self) -> None:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the operator ended: {self.log.read_text()}"
