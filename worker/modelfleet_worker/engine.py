@@ -1,0 +1,89 @@
+"""One engine process: started, its output passed on and remembered, its end noticed, stopped with SIGTERM."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from modelfleet_worker import processes
+from modelfleet_worker.diagnosis import Evidence
+from modelfleet_worker.failure import Failure
+
+_LINE_LIMIT_BYTES = 64 * 1024
+_OUTPUT_TIMEOUT_S = 2.0
+
+
+class Engine:
+    """A running engine. Make it inside the event loop, after the loop's signal handlers stand."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: str) -> None:
+        """Starts `argv` in `folder`. Raises OSError if it cannot be run."""
+        self._evidence = Evidence()
+        self._ended = asyncio.Event()
+        # A session of its own: a Ctrl-C in a terminal reaches us alone, and SIGINT makes vLLM hang while it starts.
+        self._process = subprocess.Popen(
+            argv,
+            env=env,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._output = threading.Thread(target=self._pass_on, args=(self._process.stdout,), daemon=True)
+        self._output.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._child_ended)
+        self._child_ended()  # it may have ended before the handler stood
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended.is_set()
+
+    async def ended(self) -> None:
+        """Returns once the engine's main process has ended."""
+        await self._ended.wait()
+
+    def serves(self) -> None:
+        """From now on an end is explained by what was said from now on."""
+        self._evidence.forget_start()
+
+    async def stop(self, timeout_s: float) -> bool:
+        """Asks the engine to end and waits; whether it did. Never SIGINT, see above."""
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.ended()
+        return not self.alive
+
+    def failure(self, phase: str) -> Failure:
+        """Why it ended; call this when all its processes are gone, so that their last words have arrived."""
+        self._output.join(_OUTPUT_TIMEOUT_S)
+        code = self._process.returncode
+        assert code is not None, "asked why an engine ended that runs"
+        return self._evidence.failure(code, phase)
+
+    @property
+    def log(self) -> str:
+        """The last lines of its output."""
+        return self._evidence.log
+
+    def _child_ended(self) -> None:
+        processes.reap(self._process.pid)
+        if self._process.poll() is not None:
+            processes.reap(None)
+            self._ended.set()
+
+    def _pass_on(self, stream: IO[bytes]) -> None:
+        """Copies the output to ours line by line, which is the container's log. Runs in a thread of its own."""
+        while line := stream.readline(_LINE_LIMIT_BYTES):
+            self._evidence.add(line.decode(errors="replace"))
+            with suppress(OSError, ValueError):  # nobody reads the log any more; the engine must not block on that
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()

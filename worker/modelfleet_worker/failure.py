@@ -1,0 +1,59 @@
+"""Why a worker ended, as it stands in the termination message that the kubelet keeps. Pure."""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+LIMIT_BYTES = 4096  # the kubelet cuts a termination message there, and cut JSON cannot be read
+
+
+class Reason(StrEnum):
+    """Reasons of modelfleet.api.reasons that a worker gives; the operator mirrors them as condition reasons."""
+
+    PLAN_UNREADABLE = "PlanUnreadable"
+    MODEL_NOT_FOUND = "ModelNotFound"
+    MODEL_REFUSED = "ModelRefused"
+    ENGINE_ARGUMENTS_REFUSED = "EngineArgumentsRefused"
+    ENGINE_OUT_OF_MEMORY = "EngineOutOfMemory"
+    KV_CACHE_TOO_SMALL = "KvCacheTooSmall"
+    ENGINE_START_TIMEOUT = "EngineStartTimeout"
+    ENGINE_START_FAILED = "EngineStartFailed"
+    ENGINE_DIED = "EngineDied"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One reason with one sentence of what happened and one of what to do.
+
+    `exit_code` is the engine's: negative for a signal, None if no engine was started or it had not ended. `phase` is
+    the worker's state at that time: starting, serving or draining. `log` is the engine's last lines.
+    """
+
+    reason: Reason
+    message: str
+    remedy: str
+    exit_code: int | None = None
+    phase: str = "starting"
+    log: str = ""
+
+    def to_json(self) -> str:
+        """JSON of at most LIMIT_BYTES bytes: cut at the beginning of the log first, then at the end of the message."""
+        log, message = self.log, self.message
+        while len(text := self._json(message, log).encode()) > LIMIT_BYTES:
+            surplus = len(text) - LIMIT_BYTES
+            if log:  # a character is at least one byte, so this never cuts too much
+                log = log[max(1, surplus // 4) :]
+            else:
+                message = message[: -max(1, surplus // 4)]
+        return text.decode()
+
+    def _json(self, message: str, log: str) -> str:
+        value = {
+            "reason": self.reason,
+            "message": message,
+            "remedy": self.remedy,
+            "exitCode": self.exit_code,
+            "phase": self.phase,
+            "log": log,
+        }
+        return json.dumps(value, ensure_ascii=False)

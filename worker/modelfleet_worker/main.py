@@ -1,0 +1,90 @@
+"""`modelfleet-worker serve --plan FILE`, process 1 of a worker's container."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from modelfleet.api import names
+from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.plan import Plan, PlanError, parse_plan
+
+_FAILED = 1
+_log = logging.getLogger("modelfleet_worker")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0 after a drain that was asked for, else 1 with the reason in the termination log."""
+    # Process 1 loses a signal that arrives before its handler stands, unless it is blocked until then.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s modelfleet-worker: %(message)s", stream=sys.stderr
+    )
+    failure = _serve(arguments)
+    if failure is None:
+        return 0
+    _log.error("%s: %s %s", failure.reason, failure.message, failure.remedy)
+    try:
+        arguments.termination_log.write_text(failure.to_json())
+    except OSError as error:
+        _log.error("the termination log cannot be written: %s", error)
+    return _FAILED
+
+
+def _serve(arguments: argparse.Namespace) -> Failure | None:
+    try:
+        plan = _read_plan(arguments.plan)
+    except PlanError as error:
+        remedy = "Use a worker image of the operator's version."
+        return Failure(reason=Reason.PLAN_UNREADABLE, message=f"{error}.", remedy=remedy)
+    # Imported late: these take longest, and a plan that cannot be read should be said at once.
+    from modelfleet_worker.supervisor import Places, Supervisor
+
+    places = Places(
+        http_port=arguments.http_port,
+        status_port=arguments.status_port,
+        runtime=arguments.runtime_folder,
+        scratch=arguments.scratch_folder,
+    )
+
+    async def live() -> Failure | None:
+        return await Supervisor(plan, places).run()
+
+    return asyncio.run(live())
+
+
+def _read_plan(path: Path) -> Plan:
+    try:
+        return parse_plan(path.read_text())
+    except OSError as error:
+        raise PlanError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PlanError(f"{path} is not text") from error
+
+
+def _folder(text: str) -> Path:
+    return Path(text).absolute()  # the engine works in another folder
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="modelfleet-worker", description="Supervises one engine.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="serve the model of a plan until SIGTERM")
+    option = serve.add_argument
+    option("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
+    option("--termination-log", type=Path, default=Path("/dev/termination-log"), help="default: %(default)s")
+    option("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
+    option(
+        "--scratch-folder", type=_folder, default=Path("/tmp"), help="where the engine may write; default: %(default)s"
+    )
+    option("--http-port", type=int, default=names.HTTP_PORT, help="the engine's API; default: %(default)s")
+    option("--status-port", type=int, default=names.STATUS_PORT, help="probes and metrics; default: %(default)s")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

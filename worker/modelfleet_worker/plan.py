@@ -1,0 +1,118 @@
+"""The worker's plan: what to serve, with which engine, and how long to wait. Parsed from plan.json. Pure."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class PlanError(Exception):
+    """plan.json cannot be used; the text names the field, what stands there and what would work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Times in seconds: from the process's start to the first token; the longest wait for requests in flight while
+    draining; how long arrivals are still served after SIGTERM, until no Service routes here any more."""
+
+    start_deadline_s: float
+    drain_s: float
+    propagation_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """`python` is the engine's interpreter; None means the one that runs the worker. `args` are the engine's arguments
+    besides those that the worker sets itself."""
+
+    revision: str
+    model_path: str
+    served_names: tuple[str, ...]
+    python: str | None
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    limits: Limits
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan in `text`; fields that are not known are ignored. Raises PlanError."""
+    try:
+        root = json.loads(text)
+    except ValueError as error:
+        raise PlanError(f"plan.json is not JSON: {error}") from error
+    read = _Reader(root)
+    return Plan(
+        revision=read.field("revision", _text, ""),
+        model_path=read.field("model.path", _path),
+        served_names=read.field("model.servedNames", _names),
+        python=read.field("engine.python", _path, None),
+        args=read.field("engine.args", _texts, ()),
+        env=read.field("engine.env", _text_map, {}),
+        limits=Limits(
+            start_deadline_s=read.field("limits.startDeadline_s", _seconds),
+            drain_s=read.field("limits.drain_s", _seconds),
+            propagation_s=read.field("limits.propagation_s", _seconds),
+        ),
+    )
+
+
+_REQUIRED: Any = object()
+
+
+class _Reader:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    def field(self, path: str, convert: Callable[[Any], T], default: Any = _REQUIRED) -> T:
+        """The value at a dotted path, checked by `convert`, whose ValueError says what would work."""
+        value = self._root
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is None:
+            if default is _REQUIRED:
+                raise PlanError(f"plan.json: {path} is missing")
+            missing: T = default
+            return missing
+        try:
+            return convert(value)
+        except ValueError as error:
+            raise PlanError(f"plan.json: {path} must be {error}, not {json.dumps(value)[:200]}") from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a string")
+    return value
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise ValueError("an absolute path")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("a list of strings")
+    return tuple(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) and item for item in value):
+        raise ValueError("a list of at least one name")
+    return tuple(value)
+
+
+def _text_map(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ValueError("an object of strings")
+    return dict(value)
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        raise ValueError("a number of seconds of at least 0")
+    return float(value)

@@ -1,0 +1,75 @@
+"""What must hold before an engine is worth starting: a model that can be read, and an interpreter. Reads files."""
+
+import json
+import os
+from pathlib import Path
+
+from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.plan import Plan
+
+_LISTED = 8
+_PATH_REMEDY = "Correct the path in spec.model.source, or put the model's folder (with config.json) there."
+
+
+def check(plan: Plan, python: str) -> Failure | None:
+    """The first thing that is wrong; None if an engine may start. `python` is the engine's interpreter."""
+    return _check_model(Path(plan.model_path)) or _check_python(python)
+
+
+def _check_model(folder: Path) -> Failure | None:
+    config = folder / "config.json"
+    try:
+        text = config.read_text()
+    except FileNotFoundError:
+        return _model_not_found(f"There is no model at {folder}: {_what_is_there(folder)}.")
+    except OSError as error:
+        return _model_not_found(f"{config} cannot be read by user {os.getuid()}: {error.strerror}.")
+    except UnicodeDecodeError:
+        return _config_refused(config, "it is not text")
+    try:
+        json.loads(text)
+    except ValueError as error:
+        return _config_refused(config, str(error))
+    return None
+
+
+def _what_is_there(folder: Path) -> str:
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
+        nearest = next(parent for parent in folder.parents if parent.exists())
+        return f"the folder does not exist, and {nearest} holds {_listing(nearest)}"
+    except NotADirectoryError:
+        return "it is a file, not a folder"
+    except OSError as error:
+        return f"the folder cannot be read by user {os.getuid()}: {error.strerror}"
+    return f"the folder has no config.json; it holds {_quoted(names)}"
+
+
+def _listing(folder: Path) -> str:
+    try:
+        return _quoted(sorted(path.name for path in folder.iterdir()))
+    except OSError as error:
+        return f"what user {os.getuid()} cannot read: {error.strerror}"
+
+
+def _quoted(names: list[str]) -> str:
+    shown = ", ".join(names[:_LISTED]) or "nothing"
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"
+
+
+def _model_not_found(message: str) -> Failure:
+    return Failure(reason=Reason.MODEL_NOT_FOUND, message=message, remedy=_PATH_REMEDY)
+
+
+def _config_refused(config: Path, why: str) -> Failure:
+    message = f"{config} is not valid JSON: {why}."
+    return Failure(reason=Reason.MODEL_REFUSED, message=message, remedy="Copy the model's folder again.")
+
+
+def _check_python(python: str) -> Failure | None:
+    if os.access(python, os.X_OK) and Path(python).is_file():
+        return None
+    message = f"The engine's interpreter {python} does not exist or may not be run by user {os.getuid()}."
+    remedy = "Put an engine's environment on the claim in spec.engine.installationClaimName, readable for every user."
+    return Failure(reason=Reason.ENGINE_START_FAILED, message=message, remedy=remedy)

@@ -1,0 +1,99 @@
+"""The status port: probes for the kubelet, a compact metrics page for the operator, the engine's for Prometheus."""
+
+import time
+from collections.abc import Iterable
+
+import aiohttp
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from modelfleet_worker.engine_api import EngineApi
+from modelfleet_worker.gate_state import Board
+from modelfleet_worker.state import Progress, State
+
+
+class Status:
+    """Answers from `progress`, `board` and, where that is asked, the engine."""
+
+    def __init__(self, revision: str, progress: Progress, board: Board, api: EngineApi) -> None:
+        self._progress, self._board, self._api = progress, board, api
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Page(revision, progress, board))
+
+    def app(self) -> web.Application:
+        """The web application."""
+        app = web.Application()
+        app.router.add_get("/startupz", self._startup)
+        app.router.add_get("/livez", self._live)
+        app.router.add_get("/readyz", self._ready)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/metrics/engine", self._engine_metrics)
+        return app
+
+    async def _startup(self, _: web.Request) -> web.Response:
+        return _answer(self._progress.phase is None, *self._why_not_started())
+
+    async def _live(self, _: web.Request) -> web.Response:
+        """This answer proves the supervisor alive; the state is `gone` from the engine's end on."""
+        alive = self._progress.state is not State.GONE
+        return _answer(alive, "Alive" if alive else "EngineEnded", f"the worker is {self._progress.state}")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        state = self._progress.state
+        if state is State.STARTING:
+            return _answer(False, *self._why_not_started())
+        if state is not State.SERVING:
+            return _answer(False, "Draining", f"{self._board.read().in_flight} requests in flight")
+        if not await self._api.healthy():
+            return _answer(False, "EngineUnhealthy", "the engine's /health is not 200")
+        return _answer(self._progress.state is State.SERVING, "Serving", "the engine generated a token and is healthy")
+
+    def _why_not_started(self) -> tuple[str, str]:
+        phase = self._progress.phase
+        if phase is None:
+            return "Started", "the engine generated a token"
+        return "Starting", f"phase {phase}"
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _engine_metrics(self, _: web.Request) -> web.Response:
+        try:
+            body, content_type = await self._api.metrics()
+        except (aiohttp.ClientError, TimeoutError):
+            return web.Response(status=503, text="the engine does not answer\n")
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+class _Page(Collector):
+    """modelfleet_worker_*: small enough to be read every few seconds from every worker."""
+
+    def __init__(self, revision: str, progress: Progress, board: Board) -> None:
+        self._revision, self._progress, self._board = revision, progress, board
+
+    def collect(self) -> Iterable[Metric]:
+        yield InfoMetricFamily("modelfleet_worker", "The plan that is served.", {"revision": self._revision})
+        state = GaugeMetricFamily("modelfleet_worker_state", "1 for the present state.", labels=["state"])
+        for one in State:
+            state.add_metric([one], one is self._progress.state)
+        yield state
+        counts = self._board.read()
+        yield GaugeMetricFamily("modelfleet_worker_in_flight", "Requests being answered now.", counts.in_flight)
+        requests = CounterMetricFamily(
+            "modelfleet_worker_requests", "Requests that ended, by what HTTP tells of how.", labels=["outcome"]
+        )
+        for outcome, count in counts.ended.items():
+            requests.add_metric([outcome], count)
+        yield requests
+        text = "How long each phase of the start took, or has taken so far."
+        phases = GaugeMetricFamily("modelfleet_worker_start_phase_seconds", text, labels=["phase"])
+        for phase, seconds in self._progress.phases_s(time.monotonic()).items():
+            phases.add_metric([phase], seconds)
+        yield phases
+
+
+def _answer(good: bool, reason: str, message: str) -> web.Response:
+    return web.json_response({"ok": good, "reason": reason, "message": message}, status=200 if good else 503)
