@@ -30,6 +30,8 @@ def create(path: Path) -> None:
         ["link", "add", BRIDGE, "address", _BRIDGE_MAC, "type", "bridge"],
         ["addr", "add", f"{GATEWAY}/16", "dev", BRIDGE],
         ["link", "set", BRIDGE, "up"],
+        # Services have no interface; what starts here needs a way out before kube-proxy's rules turn it to a pod.
+        ["route", "add", SERVICE_CIDR, "dev", BRIDGE],
     ]
     for link in links:
         run_tool(entered(path, ["ip", *link]))
@@ -37,7 +39,7 @@ def create(path: Path) -> None:
 
 def remove(path: Path) -> None:
     """Removes the namespace's name; the namespace itself ends with its last process. Missing is fine."""
-    while os.path.ismount(path) or _is_mounted(path):
+    while _is_mounted(path):
         run_tool(["umount", str(path)])
     path.unlink(missing_ok=True)
 
@@ -64,12 +66,17 @@ def enter(path: Path) -> None:
 def run_tool(argv: Sequence[str], *, stdin: str | None = None) -> str:
     """Runs a system tool and gives its output. Raises LocalClusterError with the tool's own words."""
     try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, input=stdin, env=tool_environment(), capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise LocalClusterError(f"{argv[0]} is not installed; run `make setup`") from None
     if done.returncode != 0:
         raise LocalClusterError(f"`{' '.join(argv)}` failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout
+
+
+def tool_environment() -> dict[str, str]:
+    """This process's environment with the folders of system tools on PATH: not every root's shell has them."""
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"}
 
 
 def _is_mounted(path: Path) -> bool:
