@@ -75,13 +75,6 @@ class Plan(_Part):
         """Where the worker finds the model's files."""
         return "/".join(part for part in (names.MODELS_MOUNT, self.claim, self.path) if part)
 
-    @property
-    def requests(self) -> dict[str, float]:
-        """What a pod takes of a node, by resource name: CPU cores, bytes of memory, accelerators, and one pod."""
-        host = {"cpu": self.host_cpu, "memory": self.host_memory}
-        known = {name: float(Quantity(amount).exact) for name, amount in host.items() if amount}
-        return known | {self.resource_name: float(self.accelerators), "pods": 1.0}
-
     def to_json(self) -> dict[str, Any]:
         """The value that is stored; `read` of it gives an equal plan."""
         return self.model_dump(mode="json", by_alias=True)

@@ -4,18 +4,21 @@ Revision and slot come from the pod's name, which nobody can edit, not from labe
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.api.values import Quantity
 from modelfleet.core import raw
 from modelfleet.core.failures import Failure, pod_failure
 
 _SKEW_S = 60.0  # two clocks that differ more say nothing about an age
 _NAME = re.compile(r".-([0-9a-f]{8})-(0|[1-9][0-9]{0,5})$")
 _LACK = re.compile(r"Insufficient ([A-Za-z0-9./_-]*[A-Za-z0-9])")
+_POD_SLOTS = "pods"
 _NO_POD_SLOT = "Too many pods"
 _PREEMPTION = re.compile(r"\s*(preemption|no new claims to deallocate):?.*", re.DOTALL)
 
@@ -26,7 +29,8 @@ class PodView:
 
     `revision` and `slot` are None for a pod whose name is not one that we give. `serving`: the label that the Service
     selects is on. `unschedulable`: the scheduler's words where it found no node, else empty; `lacks`: what it names as
-    insufficient. `failure`: why it is not Ready, if something went wrong.
+    insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
+    resource name, in CPU cores, bytes, accelerators; one `pods`.
     """
 
     name: str
@@ -43,6 +47,7 @@ class PodView:
     lacks: tuple[str, ...] = ()
     failure: Failure | None = None
     created_at: datetime | None = None
+    requests: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def hopeless(self) -> bool:
@@ -77,6 +82,7 @@ def view(pod: Any, deployment: str) -> PodView:
         lacks=_lacks(said),
         failure=None if ready or terminating else pod_failure(pod),
         created_at=raw.instant(pod, "metadata", "creationTimestamp"),
+        requests=_requests(pod),
     )
 
 
@@ -100,6 +106,19 @@ def _condition(pod: Any, kind: str) -> dict[str, Any]:
     return dict(next((c for c in raw.items(pod, "status", "conditions") if c.get("type") == kind), {}))
 
 
+def _requests(pod: Any) -> dict[str, float]:
+    worker = next((c for c in raw.items(pod, "spec", "containers") if c.get("name") == names.WORKER_CONTAINER), {})
+    amounts = {str(name): _amount(value) for name, value in raw.mapping(worker, "resources", "requests").items()}
+    return amounts | {_POD_SLOTS: 1.0}
+
+
+def _amount(value: Any) -> float:
+    try:
+        return float(Quantity(value).exact)
+    except ValueError:
+        return 0.0  # a spelling that no quantity of ours has
+
+
 def _lacks(said: str) -> tuple[str, ...]:
     resources = {str(name).rstrip(".") for name in _LACK.findall(said)}
-    return tuple(sorted(resources | ({"pods"} if _NO_POD_SLOT in said else set())))
+    return tuple(sorted(resources | ({_POD_SLOTS} if _NO_POD_SLOT in said else set())))

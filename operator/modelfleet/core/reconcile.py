@@ -46,7 +46,7 @@ def plan(world: World) -> Outcome:
     known = pinned(children)
     intent = decide_intent(world)
     revision = current(intent.wish.digest, intent.wish.fresh, known) if intent.wish else None
-    step = _step(world, children, pods, intent, revision, known)
+    step = _step(world, children, pods, intent, revision)
     effects = tuple(_effects(children, pods, step, revision, known))
     situation = Situation(
         world=world,
@@ -68,12 +68,10 @@ def _step(
     pods: tuple[PodView, ...],
     intent: Intent,
     revision: Revision | None,
-    known: dict[str, Revision],
 ) -> Step:
     if intent.wish is None or revision is None or _plan_blocked(children, revision):
         return hold(pods)
     replicas = intent.wish.replicas.replicas
-    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()} | {revision.name: revision.plan}
     reach = range(replicas + SURGE + len(children.pods) + len(children.foreign))
     taken = (slot for slot in reach if children.pod_name_exists(names.pod(children.owner.name, revision.name, slot)))
     return decide_step(
@@ -85,7 +83,6 @@ def _step(
             not_serving_s=dict(world.not_serving_s),
             propagation_s=world.settings.propagation_s,
             now=world.now,
-            requests={name: plan.requests for name, plan in plans.items()},
         )
     )
 

@@ -46,7 +46,7 @@ class Way(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """What a step is computed from. `pods` are ours; `held_slots` are slots of the current revision whose pod name is
-    taken by anything that exists. `requests` maps a revision to what its pod asks for (resource name → amount)."""
+    taken by anything that exists."""
 
     revision: str
     replicas: int
@@ -55,7 +55,6 @@ class Scene:
     not_serving_s: dict[str, float]
     propagation_s: float
     now: datetime
-    requests: dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +121,7 @@ def _way(scene: Scene, old: list[PodView], current: list[PodView]) -> Way:
         return Way.SURGE
     if any(pod.terminating for pod in scene.pods):
         return Way.SURGE  # room is about to be free
-    holders = [pod for pod in old if pod.placed]
-    needs = scene.requests.get(scene.revision, {})
-    frees = (_frees(needs, scene.requests.get(pod.revision or "", {}), stuck.lacks) for pod in holders)
-    return Way.DELETE_FIRST if any(frees) else Way.BLOCKED
+    return Way.DELETE_FIRST if any(_makes_room(pod, stuck) for pod in old) else Way.BLOCKED
 
 
 def _out_of_room(current: list[PodView]) -> PodView | None:
@@ -133,9 +129,9 @@ def _out_of_room(current: list[PodView]) -> PodView | None:
     return next((pod for pod in current if pod.unschedulable and pod.lacks), None)
 
 
-def _frees(needs: dict[str, float], holds: dict[str, float], lacks: tuple[str, ...]) -> bool:
-    """Whether a pod that holds `holds` leaves enough of everything that is lacking."""
-    return all(holds.get(name, 0.0) >= needs.get(name, 0.0) for name in lacks)
+def _makes_room(old: PodView, stuck: PodView) -> bool:
+    """Whether an old pod leaves enough of everything that `stuck` is said to lack."""
+    return old.placed and all(old.requests.get(name, 0.0) >= stuck.requests.get(name, 0.0) for name in stuck.lacks)
 
 
 def _old_victims(scene: Scene, old: list[PodView], current: list[PodView], way: Way) -> list[PodView]:
@@ -146,8 +142,10 @@ def _old_victims(scene: Scene, old: list[PodView], current: list[PodView], way: 
     floor = scene.replicas
     if way is Way.DELETE_FIRST:
         floor -= 1
-        idle = [pod for pod in rest if not pod.ready]
-        return [*hopeless, *(idle[:1] or rest[: max(0, up - floor)][:1])]
+        stuck = _out_of_room(current)
+        useful = [pod for pod in rest if stuck is not None and _makes_room(pod, stuck)]
+        idle = [pod for pod in useful if not pod.ready]
+        return [*hopeless, *(idle[:1] or useful[: max(0, up - floor)][:1])]
     spare = max(0, up - floor)
     proved = any(pod.ready for pod in current)
     idle = [pod for pod in rest if not pod.ready] if proved or not scene.replicas else []

@@ -131,7 +131,6 @@ def test_two_accelerators_take_twice_the_host() -> None:
         accelerator_class(hostPerAccelerator={"cpu": "500m", "memory": "1Gi"}),
     )
     assert (of.host_cpu, of.host_memory, of.accelerators) == ("1500m", str(3 * 1024**3), 3)
-    assert of.requests == {"cpu": 1.5, "memory": 3.0 * 1024**3, "modelfleet.dev/cpu": 3.0, "pods": 1.0}
 
 
 def test_a_users_variable_wins_over_ours() -> None:

@@ -172,3 +172,9 @@ def test_a_pod_that_is_being_deleted_is_not_ready_whatever_its_condition_says() 
     seen = view(pod(READY, deletionTimestamp="2026-01-02T03:04:05Z"), "chat")
     assert seen.terminating
     assert not seen.ready
+
+
+def test_what_a_pod_takes_of_its_node() -> None:
+    raw = pod({})
+    raw["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m", "memory": "1Gi", "gpu": 2, "odd": "much"}}
+    assert view(raw, "chat").requests == {"cpu": 1.5, "memory": 1024.0**3, "gpu": 2.0, "odd": 0.0, "pods": 1.0}

@@ -30,6 +30,7 @@ def pod(slot: int, revision: str = NEW, **change: Any) -> PodView:
         finished=False,
         placed=True,
         created_at=START - timedelta(hours=1),
+        requests={"gpu": 1.0},
     )
     return replace(ready, **change)
 
@@ -58,7 +59,6 @@ def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
         not_serving_s={},
         propagation_s=5.0,
         now=START,
-        requests={NEW: {"gpu": 1.0}, OLD: {"gpu": 1.0}},
     )
     return replace(base, **change)
 
@@ -181,7 +181,7 @@ OFF: dict[str, Any] = {"serving": False}
             id="no node for another reason than room: no old one would help",
         ),
         pytest.param(
-            scene(old(0), old(1), pod(0, **PENDING), requests={NEW: {"gpu": 2.0}, OLD: {"gpu": 1.0}}),
+            scene(old(0), old(1), pod(0, **PENDING, requests={"gpu": 2.0})),
             {},
             id="no room and an old one holds too little: none leaves in vain",
         ),
@@ -234,7 +234,7 @@ def test_when_to_look_again(of: Scene, wake_after_s: float | None) -> None:
         pytest.param(scene(old(0), old(1), pod(0, **STARTING)), Way.SURGE, id="a new pod beside the old ones"),
         pytest.param(scene(old(0), old(1), pod(0, **PENDING)), Way.DELETE_FIRST, id="an old one makes room"),
         pytest.param(
-            scene(old(0), old(1), pod(0, **PENDING), requests={NEW: {"gpu": 8.0}, OLD: {"gpu": 1.0}}),
+            scene(old(0), old(1), pod(0, **PENDING, requests={"gpu": 8.0})),
             Way.BLOCKED,
             id="none can make enough room",
         ),
