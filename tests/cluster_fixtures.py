@@ -4,6 +4,7 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -33,18 +34,47 @@ def apply_crds(cluster: Cluster) -> None:
         assert done.returncode == 0, f"the CRDs in crds/ cannot be installed: {done.stderr}"
 
 
-@pytest.fixture(scope="session")
-def api_server() -> Iterator[Cluster]:
-    """A control plane of this run's own, with two kwok nodes of 8 GPUs, an audit log and our CRDs; no real node."""
+@contextmanager
+def _cluster(kind: str, options: Options) -> Iterator[Cluster]:
+    """A cluster that ends with this run, however the run ends."""
     say = Clocked()
     remove_orphans(say)
-    cluster = Cluster(f"test-{os.getpid()}", Options(kwok_nodes=2, audit=True, owned=True), say=say)
+    cluster = Cluster(f"{kind}-{os.getpid()}", options, say=say)
     cluster.up()
     try:
         apply_crds(cluster)
         yield cluster
     finally:
         cluster.down()
+
+
+@contextmanager
+def _namespace(cluster: Cluster) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    api = cluster.api
+    api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def has_service_account() -> bool:  # without one every pod is refused
+        accounts = api.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"]
+        return any(account["metadata"]["name"] == "default" for account in accounts)
+
+    wait_until(f"the default service account in {name}", has_service_account, timeout_s=30)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def api_server() -> Iterator[Cluster]:
+    """A control plane of this run's own, with two kwok nodes of 8 GPUs, an audit log and our CRDs; no real node."""
+    with _cluster("api", Options(kwok_nodes=2, audit=True, owned=True)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator[Cluster]:
+    """A cluster of this run's own on which pods really run, with an audit log and our CRDs."""
+    with _cluster("real", Options(nodes=1, audit=True, owned=True)) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -59,15 +89,13 @@ def kubeconfig(api_server: Cluster) -> Path:
 
 @pytest.fixture
 def namespace(api_server: Cluster) -> Iterator[str]:
-    """A fresh namespace in which pods can be created; it and what is in it go away afterwards."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    api = api_server.api
-    api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    """A fresh namespace on `api_server` in which pods can be created; it and what is in it go away afterwards."""
+    with _namespace(api_server) as name:
+        yield name
 
-    def has_service_account() -> bool:  # without one every pod is refused
-        accounts = api.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"]
-        return any(account["metadata"]["name"] == "default" for account in accounts)
 
-    wait_until(f"the default service account in {name}", has_service_account, timeout_s=30)
-    yield name
-    api_server.kubectl("delete", "namespace", name, "--wait=false")
+@pytest.fixture
+def real_namespace(real_cluster: Cluster) -> Iterator[str]:
+    """A fresh namespace on `real_cluster`, as `namespace` is on `api_server`."""
+    with _namespace(real_cluster) as name:
+        yield name

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from modelfleet_local import binaries
+from modelfleet_local import binaries, demo, engine, images, pause
 from modelfleet_local.cluster import Cluster, Options, known_clusters
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.paths import cache_dir
@@ -24,7 +24,11 @@ def main(argv: Sequence[str]) -> int:
     except LocalClusterError as error:
         print(f"modelfleet_local: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"modelfleet_local: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
+        print("modelfleet_local: interrupted", file=sys.stderr)
         return _INTERRUPTED
 
 
@@ -43,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--name", default=DEFAULT_NAME, help=f"the cluster (default: {DEFAULT_NAME})")
         return added
 
-    command("prepare", _prepare, "build and cache every program")
+    command("prepare", _prepare, "build and cache everything that demo and tests start")
+    command("demo", _demo, "a cluster, a model served by vLLM, an answer")
     up = named(command("up", _up, "start a cluster; heals what an unclean stop left"))
     up.add_argument("--nodes", type=int, default=1, help="real nodes on this machine (default: 1)")
     up.add_argument("--kwok-nodes", type=int, default=0, help="fake nodes with 8 H100 each (default: 0)")
@@ -63,7 +68,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(_: argparse.Namespace) -> int:
-    binaries.Binaries(cache_dir()).ensure(binaries.ALL, Clocked())
+    say = Clocked()
+    binaries.Binaries(cache_dir()).ensure(binaries.ALL, say)
+    pause.ensure_pause(cache_dir())
+    engine.ensure_model(cache_dir(), say=say)  # the engine first: the model is made in it
+    images.build_images(say=say)
+    return 0
+
+
+def _demo(_: argparse.Namespace) -> int:
+    demo.run()
     return 0
 
 

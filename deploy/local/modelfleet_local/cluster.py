@@ -87,6 +87,8 @@ class Cluster:
 
         Raises LocalClusterError that says what failed and where its log is; nothing but the logs is left then.
         """
+        if os.geteuid() != 0:
+            raise LocalClusterError("a cluster needs network namespaces and mounts; run this as root")
         needed = [*CONTROL_PLANE, "kwok", *(NODE if self._options.nodes else ())]
         self._binaries.ensure(needed, self._say)
         with self._locked():
@@ -121,6 +123,11 @@ class Cluster:
         if found is None:
             raise LocalClusterError(f"cluster {self.name} has no running {name}")
         return found
+
+    def restart(self, part: str) -> Process:
+        """Ends a part (kubelet-local-0, kube-scheduler and so on) and starts it again, as a crash would."""
+        self.require_up()
+        return self._processes.restart(part)
 
     def binary(self, name: str) -> Path:
         """One of our programs (kubectl, helm and so on), built if it is missing."""

@@ -20,7 +20,7 @@ DEBIAN_PACKAGES = LOCAL / "debian-packages.txt"
 UV_VERSION = "0.13.9"
 
 # A socket's path may hold 107 bytes; this is the longest one below a cluster's folder.
-_LONGEST_SOCKET = len("/nodes/node-9/containerd.sock.ttrpc")
+_LONGEST_SOCKET = len("/nodes/local-9/containerd.sock.ttrpc")
 _SOCKET_LIMIT_BYTES = 107
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
 

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from modelfleet_local import netns
@@ -22,6 +22,7 @@ from modelfleet_local.paths import ClusterPaths
 
 MARK = "MODELFLEET_LOCAL_CLUSTER"
 _TAIL_LINES = 8
+_TAIL_WIDTH = 300
 _KILL_TIMEOUT_S = 20.0
 
 
@@ -51,7 +52,7 @@ class Program:
 
     name: str
     argv: Sequence[str]
-    env: Mapping[str, str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
     outside: bool = False
     pass_fds: Sequence[int] = ()
 
@@ -70,7 +71,7 @@ class Processes:
     def start(self, program: Program) -> Process:
         """Starts a program detached from us, and remembers it. Raises LocalClusterError if it is not installed."""
         argv = list(program.argv) if program.outside else netns.entered(self._paths.netns, program.argv)
-        env = {**os.environ, **(program.env or {}), MARK: str(self._paths.state)}
+        env = {**netns.tool_environment(), **program.env, MARK: str(self._paths.state)}
         with self.log(program.name).open("ab") as log:
             try:
                 child = subprocess.Popen(
@@ -88,16 +89,31 @@ class Processes:
         process = Process(program.name, child.pid, stat[0] if stat else 0)
         self._children[child.pid] = child
         self._paths.processes.mkdir(mode=0o700, exist_ok=True)
-        record = self._paths.processes / f"{program.name}.json"
-        record.write_text(json.dumps(asdict(process)))
+        record = {"process": asdict(process), "program": asdict(program)}
+        self._record(program.name).write_text(json.dumps(record))
         return process
+
+    def restart(self, name: str) -> Process:
+        """Ends the part `name`, if it still runs, and starts it as it was started before."""
+        if not self._record(name).exists():
+            raise LocalClusterError(f"no part {name} was started")
+        program = Program(**json.loads(self._record(name).read_text())["program"])
+        if program.pass_fds:
+            raise LocalClusterError(f"{name} holds an open socket and cannot be started again; take the cluster down")
+        running = self.find(name)
+        if running:
+            self.kill([running])
+        return self.start(program)
+
+    def _record(self, name: str) -> Path:
+        return self._paths.processes / f"{name}.json"
 
     def recorded(self) -> list[Process]:
         """The remembered processes, alive or not, in the order of their names. Unreadable records are left out."""
         found = []
         for record in sorted(self._paths.processes.glob("*.json")):
-            with suppress(ValueError, TypeError, OSError):
-                found.append(Process(**json.loads(record.read_text())))
+            with suppress(ValueError, KeyError, TypeError, OSError):
+                found.append(Process(**json.loads(record.read_text())["process"]))
         return found
 
     def find(self, name: str) -> Process | None:
@@ -159,7 +175,7 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> str:
         text = log.read_text(errors="replace").splitlines()[-lines:]
     except OSError:
         text = []
-    return "\n".join(f"  {line}" for line in text) or "  (empty)"
+    return "\n".join(f"  {line[:_TAIL_WIDTH]}" for line in text) or "  (empty)"
 
 
 def _pidfd(process: Process) -> int | None:
