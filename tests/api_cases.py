@@ -151,6 +151,7 @@ GOOD = (
     Good("a dot in a model's folder", {"spec.model.source": "pvc://weights/llama-3.1..b/v1.0/"}),
     Good("a switch with an empty value", {"spec.engine.args": {"enforce-eager": ""}}),
     Good("a name of 63 characters", {"metadata.name": "a" * 63}),
+    Good("a whole number with a decimal point", {"spec.parallelism.tensor": 2.0}),
     Good("a class", base=CLASS),
     Good(
         "a class with everything set",

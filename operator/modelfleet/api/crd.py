@@ -249,7 +249,7 @@ def _check(node: Schema, path: str) -> None:
         raise TypeError(f"{path}: no type")
     bounded = _bounds().get(node["type"])
     if bounded is None or not bounded(node):
-        raise TypeError(f"{path}: a {node['type']} without a bound")
+        raise TypeError(f"{path}: unbounded {node['type']}")
 
 
 def _validation(rule: Rule[Any]) -> Schema:

@@ -63,7 +63,7 @@ def _parse(kind: type[M], raw: Raw, extra: Literal["ignore", "forbid"]) -> M | t
     known = {"name", "namespace", "uid", "generation", "deletionTimestamp"}
     if isinstance(metadata, Mapping):
         metadata = {key: value for key, value in metadata.items() if key in known}
-    picked = _without_nulls({"metadata": metadata, "spec": raw.get("spec")})
+    picked = _as_served({"metadata": metadata, "spec": raw.get("spec")})
     try:
         parsed = kind.model_validate(picked, extra=extra, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -73,11 +73,16 @@ def _parse(kind: type[M], raw: Raw, extra: Literal["ignore", "forbid"]) -> M | t
     return broken or parsed
 
 
-def _without_nulls(value: Any) -> Any:
-    """As the API server does: a field that is null is a field that is not there."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list | tuple) else value
+def _as_served(value: Any) -> Any:
+    """As the API server sees it: a field that is null is a field that is not there, and 2.0 is a whole number."""
+    match value:
+        case Mapping():
+            return {key: _as_served(item) for key, item in value.items() if item is not None}
+        case list() | tuple():
+            return [_as_served(item) for item in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
 
 
 def _faults(kind: type[ApiModel], raw: Any, errors: Iterable[ErrorDetails]) -> Iterator[Fault]:

@@ -54,11 +54,13 @@ async def _apply(kubeconfig: str | None) -> list[str]:
 
 
 async def _install(cluster: KubernetesCluster, manifest: crd.Schema) -> None:
+    said = ""
     for _ in range(ATTEMPTS):  # somebody may write between the read and the write
         result = await cluster.install(manifest)
         if isinstance(result, Written):
             return
-    raise CrdsError(f"the API server does not take {manifest['metadata']['name']}: {result.message}")
+        said = result.message
+    raise CrdsError(f"the API server does not take {manifest['metadata']['name']}: {said}")
 
 
 async def _established(cluster: KubernetesCluster, name: str) -> None:

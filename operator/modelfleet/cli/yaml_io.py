@@ -63,7 +63,7 @@ def documents(text: str) -> Iterator[Document]:
     except YAMLError as error:
         raise UnreadableError(_sentence(error)) from error
     except RecursionError as error:
-        raise UnreadableError("it is nested too deeply, or contains itself") from error
+        raise UnreadableError("it is nested too deeply") from error
     except (ValueError, AttributeError, TypeError) as error:  # ruamel's own slips on odd tags and numbers
         raise UnreadableError(f"it is not YAML: {error}") from error
 

@@ -1,0 +1,218 @@
+"""`modelfleet lint`, as a user runs it."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api_cases import BAD, CLASS, DEPLOYMENT, GOOD, Bad, changed
+from modelfleet.cli.main import main
+
+SAMPLES = Path(__file__).parents[3] / "deploy" / "samples"
+
+SLIPS = """\
+# a comment
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: passed-over}
+---
+apiVersion: modelfleet.dev/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: chat
+spec:
+  model:
+    source: hf://meta-llama/Llama-3.1-8B
+    servedName: chat
+  objectives:
+  - name: interactive
+    ttft: 500ms
+    tpot: 50
+    load: {requestsPerSecond: 12}
+    lengths:
+      inputTokens: {p50: 900, p95: 4000}
+      outputTokens: {p50: 250}
+  accelerators: {classes: [h100-sxm]}
+  scaling:
+    minReplicas: 5
+    maxReplicas: 4
+"""
+
+Captured = pytest.CaptureFixture[str]
+
+
+def lint(capsys: Captured, *files: Path | str) -> tuple[int, list[str], list[str]]:
+    status = main(["lint", *map(str, files)])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err.splitlines()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write(text: str | bytes) -> Path:
+        path = tmp_path / "file.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def test_each_fault_is_one_line_with_file_line_field_and_sentence(capsys: Captured, write: Any) -> None:
+    path = write(SLIPS)
+
+    status, out, err = lint(capsys, path)
+
+    assert (status, err) == (1, [])
+    assert [line.removeprefix(f"{path}:") for line in out] == [
+        "12: spec.model.source: only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the"
+        " weights on a PersistentVolumeClaim in the same namespace and name it here",
+        "13: spec.model.servedName: unknown field, did you mean servedNames?",
+        "17: spec.objectives[0].tpot: a duration is whole numbers with units h, m, s or ms, such as 500ms, 30s or"
+        " 1m30s",
+        "21: spec.objectives[0].lengths.outputTokens.p95: is required: 95 % of all answers are at most this long",
+        "25: spec.scaling.maxReplicas: maxReplicas must not be below minReplicas",
+    ]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case.id)
+def test_every_bad_object_of_the_table_is_told(capsys: Captured, write: Any, case: Bad) -> None:
+    path = write(yaml.safe_dump(case.manifest))
+
+    status, out, _ = lint(capsys, path)
+
+    assert status == 1
+    (line,) = out
+    assert line.endswith(f": {case.path}: {case.says}")
+
+
+def test_every_good_object_of_the_table_is_fine(capsys: Captured, write: Any) -> None:
+    path = write(yaml.safe_dump_all([case.manifest for case in GOOD]))
+
+    assert lint(capsys, path) == (0, [f"{len(GOOD)} objects are fine"], [])
+
+
+def test_there_is_a_sample_of_each_kind() -> None:
+    kinds = {yaml.safe_load(path.read_text())["kind"] for path in SAMPLES.glob("*.yaml")}
+
+    assert kinds == {"ModelDeployment", "AcceleratorClass"}
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_sample_is_fine(capsys: Captured, sample: Path) -> None:
+    assert lint(capsys, sample) == (0, ["1 object is fine"], [])
+
+
+def test_json_and_lists_are_read_too(capsys: Captured, write: Any) -> None:
+    items = [CLASS, changed(DEPLOYMENT, {"spec.model.source": "x"})]
+    path = write(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
+
+    status, out, _ = lint(capsys, path)
+
+    assert status == 1
+    assert [line.split(": ")[1] for line in out] == ["spec.model.source"]
+    before = path.read_text().partition('"source"')[0]
+    assert out[0].startswith(f"{path}:{before.count(chr(10)) + 1}:")
+
+
+def test_standard_input_is_read(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SLIPS.encode())))
+
+    status, out, _ = lint(capsys, "-")
+
+    assert (status, out[0].partition(" ")[0]) == (1, "<stdin>:12:")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        pytest.param({"kind": "ModelDeployment"}, "apiVersion: is required: modelfleet.dev/v1alpha1", id="no version"),
+        pytest.param(
+            {"apiVersion": "modelfleet.dev/v1", "kind": "ModelDeployment"},
+            "apiVersion: modelfleet.dev/v1 is not served, write modelfleet.dev/v1alpha1",
+            id="a version that is not served",
+        ),
+        pytest.param(
+            {"apiVersion": "modelfleet.dev/v1alpha1", "kind": "ModelDeploymnt"},
+            "kind: there is no kind ModelDeploymnt in modelfleet.dev/v1alpha1, did you mean ModelDeployment?",
+            id="a kind with a slip",
+        ),
+        pytest.param(
+            {"apiVersion": "modelfleet.dev/v1alpha1"},
+            "kind: there is no kind None in modelfleet.dev/v1alpha1, did you mean ModelDeployment or AcceleratorClass?",
+            id="no kind",
+        ),
+        pytest.param(
+            "text", "this is not a Kubernetes object: it needs apiVersion, kind, metadata and spec", id="text"
+        ),
+        pytest.param(changed(CLASS, {"metadata": {}}), "metadata.name: is required: The object's name", id="no name"),
+        pytest.param({**CLASS, "specs": {}}, "specs: unknown field, did you mean spec?", id="a field beside the spec"),
+    ],
+)
+def test_an_object_that_is_hardly_one_is_told(capsys: Captured, write: Any, manifest: Any, says: str) -> None:
+    status, out, _ = lint(capsys, write(yaml.safe_dump(manifest)))
+
+    assert status == 1
+    assert [line.split(": ", 1)[1] for line in out] == [says]
+
+
+def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) -> None:
+    path = write("apiVersion: v1\nkind: Secret\n---\n# nothing\n---\n")
+
+    assert lint(capsys, path) == (0, ["nothing to check: no ModelDeployment or AcceleratorClass here"], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("a: [1\nb: 2", "line 2: it is not YAML", id="an open bracket"),
+        pytest.param("a: 1\na: 2", 'line 2: it is not YAML: found duplicate key "a"', id="a key twice"),
+        pytest.param("\ta: 1", "line 1: it is not YAML", id="a tab"),
+        pytest.param("{{ .Values.a }}: {", "it is not YAML", id="a Helm template"),
+        pytest.param("a: *nowhere", "it is not YAML", id="an alias of nothing"),
+        pytest.param("[" * 600 + "]" * 600, "it is nested too deeply", id="too deep"),
+        pytest.param(b"\xff\xfe\x00", "it is not UTF-8 text", id="another encoding"),
+        pytest.param(b"a: \x00", "it is not YAML", id="a control character"),
+        pytest.param("a: !!int x", "it is not YAML", id="a number that is none"),
+        pytest.param("a: 2001-99-99", "it is not YAML", id="a date that is none"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_sentence(capsys: Captured, write: Any, text: str | bytes, says: str) -> None:
+    path = write(text)
+
+    status, out, err = lint(capsys, path)
+
+    assert (status, out) == (2, [])
+    (line,) = err
+    assert line.startswith(f"modelfleet: {path}: ")
+    assert says in line
+
+
+def test_a_file_that_is_not_there_is_named_and_the_others_are_checked(
+    capsys: Captured, tmp_path: Path, write: Any
+) -> None:
+    status, out, err = lint(capsys, tmp_path / "absent.yaml", tmp_path, write(SLIPS))
+
+    assert (status, len(out)) == (2, 5)
+    assert err == [
+        f"modelfleet: {tmp_path}/absent.yaml: no such file or directory",
+        f"modelfleet: {tmp_path}: is a directory",
+    ]
+
+
+def test_faults_before_a_syntax_error_are_told_too(capsys: Captured, write: Any) -> None:
+    status, out, err = lint(capsys, write(SLIPS + "---\na: [\n"))
+
+    assert (status, len(out), len(err)) == (2, 5, 1)
+
+
+def test_yes_is_a_truth_value_as_it_is_for_kubectl(capsys: Captured, write: Any) -> None:
+    text = yaml.safe_dump(changed(DEPLOYMENT, {"spec.engine.args": {"enforce-eager": "YES"}})).replace("'YES'", "yes")
+
+    _, out, _ = lint(capsys, write(text))
+
+    assert [line.split(": ", 1)[1] for line in out] == [
+        "spec.engine.args.enforce-eager: a flag's value is an integer or a string on one line"
+    ]
