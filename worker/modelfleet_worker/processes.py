@@ -22,8 +22,8 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def descendants() -> list[int]:
-    """The pids of all living processes below this one; a zombie is not living."""
+def descendants(root: int) -> list[int]:
+    """The pids of all living processes below `root`; a zombie is not living."""
     children: dict[int, list[int]] = {}
     living: set[int] = set()
     for entry in Path("/proc").iterdir():
@@ -34,7 +34,7 @@ def descendants() -> list[int]:
             children.setdefault(parent, []).append(int(entry.name))
             if state not in "ZX":
                 living.add(int(entry.name))
-    found, below = [], list(children.get(os.getpid(), ()))
+    found, below = [], list(children.get(root, ()))
     while below:
         pid = below.pop()
         below += children.get(pid, ())
@@ -59,7 +59,7 @@ def kill_descendants(timeout_s: float) -> list[int]:
     Blocks; reaps all children.
     """
     start_s = time.monotonic()
-    while left := descendants():
+    while left := descendants(os.getpid()):
         passed_s = time.monotonic() - start_s
         for pid in left:
             if passed_s > _TRACKER_S or not _is_resource_tracker(pid):
