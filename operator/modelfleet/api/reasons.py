@@ -1,4 +1,4 @@
-"""Every reason that a condition can have: where it stands, what it means, what to do. Pure.
+"""Every reason that a condition, a scaling decision or an event can have: what it means, what to do. Pure.
 
 docs/conditions.md is generated from here. A reason is never renamed and never reused. Ready repeats the reason of the
 first of Accepted, Planned and Available that is not True, so it is not listed for each.
@@ -34,6 +34,13 @@ _PROGRESSING, _NOT_PROGRESSING = (
 _READY = _is(ConditionType.READY, ConditionStatus.TRUE)
 _PROMISE_UNKNOWN = _is(ConditionType.OBJECTIVES_MET, ConditionStatus.UNKNOWN)
 _UNKNOWN = tuple(_is(condition, ConditionStatus.UNKNOWN) for condition in ConditionType)
+_DEPENDENT = (
+    ConditionType.PLANNED,
+    ConditionType.PLACED,
+    ConditionType.AVAILABLE,
+    ConditionType.PROGRESSING,
+    ConditionType.READY,
+)
 _STUCK = (_NOT_AVAILABLE, _NOT_PROGRESSING)
 
 
@@ -80,7 +87,7 @@ class Reason(StrEnum):
     )
     NOT_EVALUATED = (
         "NotEvaluated",
-        _UNKNOWN,
+        tuple(_is(condition, ConditionStatus.UNKNOWN) for condition in _DEPENDENT),
         "An earlier condition does not hold, so this one was not looked at.",
         "Look at the first condition that is not True.",
     )
@@ -226,4 +233,44 @@ class Reason(StrEnum):
         _UNKNOWN,
         "The operator failed to decide about this object. What runs goes on; it tries again with growing pauses.",
         "Report it with the operator's log lines for this object.",
+    )
+
+
+class _Told(StrEnum):
+    """A reason outside the conditions, with its documentation."""
+
+    meaning: str
+    remedy: str
+
+    def __new__(cls, value: str, meaning: str, remedy: str) -> "_Told":
+        """Builds a member from a row below."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning, member.remedy = meaning, remedy
+        return member
+
+
+class ScalingReason(_Told):
+    """Why the number of replicas is what it is; stands in status.scaling.lastDecision."""
+
+    MANUAL = (
+        "Manual",
+        "spec.scaling.replicas decides, inside the bounds; `bound` names the one that clipped it.",
+        _NOTHING,
+    )
+    NO_SIGNAL = (
+        "NoSignal",
+        "No goodput signal is read in this version, so minReplicas holds.",
+        "For another number raise spec.scaling.minReplicas, or set spec.scaling.mode to Manual and scale by hand.",
+    )
+
+
+class EventReason(_Told):
+    """An event that is not a condition's reason."""
+
+    SCALED = "Scaled", "The wanted number of replicas changed; the note says from what to what, and why.", _NOTHING
+    REPLICAS_IGNORED = (
+        "ReplicasIgnored",
+        "Someone wrote spec.scaling.replicas, such as by `kubectl scale`, in a mode in which it does not count.",
+        "Set spec.scaling.mode to Manual, or stop the scaler that the note names.",
     )

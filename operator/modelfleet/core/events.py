@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from modelfleet.api import names
 from modelfleet.api.conditions import ConditionStatus, ConditionType, read
-from modelfleet.api.reasons import Reason
+from modelfleet.api.reasons import EventReason, Reason
 from modelfleet.core import raw
 from modelfleet.core.children import name_taken
 from modelfleet.core.effects import Event
@@ -22,9 +22,6 @@ _TOLD = (
 )
 _SILENT = {Reason.PLACING, Reason.NOT_EVALUATED}
 _CALM = {Reason.STARTING, Reason.SETTLED}
-
-SCALED = "Scaled"
-REPLICAS_IGNORED = "ReplicasIgnored"
 
 
 def events(s: Situation, said: Mapping[ConditionType, Verdict]) -> tuple[Event, ...]:
@@ -51,9 +48,9 @@ def _of_scaling(s: Situation) -> Iterator[Event]:
     if s.intent.wish is None or now is None or now == before:
         return
     if before is not None and before.to != now.to:
-        yield Event("Normal", SCALED, f"from {before.to} to {now.to} replicas: {now.detail}")
+        yield Event("Normal", str(EventReason.SCALED), f"from {before.to} to {now.to} replicas: {now.detail}")
     if s.intent.wish.replicas.ignored:
-        yield Event("Warning", REPLICAS_IGNORED, s.intent.wish.replicas.ignored)
+        yield Event("Warning", str(EventReason.REPLICAS_IGNORED), s.intent.wish.replicas.ignored)
 
 
 def _of_pod_names(s: Situation) -> Iterator[Event]:

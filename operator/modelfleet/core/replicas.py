@@ -6,18 +6,11 @@ signal is read yet, and without one a larger number would be a guess.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from modelfleet.api.modeldeployment import Scaling, ScalingMode
+from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
-
-
-class ScalingReason(StrEnum):
-    """Why the number of replicas is what it is."""
-
-    MANUAL = "Manual"
-    NO_SIGNAL = "NoSignal"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelfleet.api.conditions import MEANING, ConditionStatus, ConditionType
-from modelfleet.api.reasons import Reason
+from modelfleet.api.reasons import EventReason, Reason, ScalingReason
 from modelfleet.cli.main import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
@@ -18,6 +18,13 @@ def test_a_reason_has_a_standing_a_meaning_and_a_remedy(reason: Reason) -> None:
     assert reason.standings
     assert reason.meaning.endswith(".")
     assert reason.remedy.endswith((".", ")"))
+
+
+@pytest.mark.parametrize("reason", [*ScalingReason, *EventReason])
+def test_a_reason_outside_the_conditions_has_a_meaning_and_a_remedy(reason: ScalingReason | EventReason) -> None:
+    assert re.fullmatch("[A-Z][A-Za-z]+", reason)
+    assert reason.meaning.endswith(".")
+    assert reason.remedy.endswith(".")
 
 
 def test_every_condition_has_a_meaning_and_a_reason() -> None:
