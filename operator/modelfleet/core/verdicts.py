@@ -103,7 +103,7 @@ def _progressing(s: Situation) -> Verdict:
 def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.plan_blocked:
         return no(Reason.NAME_TAKEN, "; ".join(s.taken))
-    rest = f"; {len(s.old)} older {_replicas(len(s.old))} stay meanwhile" if s.old else ""
+    rest = f"; {len(s.old)} of older revisions stay meanwhile" if s.old else ""
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None and _STUCK in failed.failure.reason.standings:
         return no(failed.failure.reason, f"revision {revision} does not come up: {_why_failed(failed)}{rest}")
@@ -140,7 +140,9 @@ def _settling(s: Situation, revision: str) -> Verdict:
     if ready < len(s.current) or s.step.on:
         return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
     if s.draining:
-        return yes(Reason.DRAINING, f"{len(s.draining)} {_replicas(len(s.draining))} finish their requests and end")
+        one = len(s.draining) == 1
+        how = "replica finishes its requests and ends" if one else "replicas finish their requests and end"
+        return yes(Reason.DRAINING, f"{len(s.draining)} {how}")
     return no(Reason.SETTLED, f"{ready} of {s.wanted} replicas of revision {revision} serve")
 
 
