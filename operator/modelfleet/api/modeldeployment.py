@@ -190,7 +190,7 @@ class ModelDeploymentSpec(ApiModel):
     model: Model
     """What is served."""
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=4), Unique(("name",))]
-    """One to four latency promises; the first counts for requests that name none."""
+    """One to four latency promises, each for its own load and lengths."""
     accelerators: Accelerators
     """Which accelerators the model may run on."""
     parallelism: Parallelism = Parallelism()

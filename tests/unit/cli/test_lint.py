@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,12 @@ def test_there_is_a_sample_of_each_kind() -> None:
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_sample_is_fine(capsys: Captured, sample: Path) -> None:
     assert lint(capsys, sample) == (0, ["1 object is fine"], [])
+
+
+def test_the_example_in_the_readme_is_fine(capsys: Captured, write: Any) -> None:
+    examples = re.findall("```yaml\n(.*?)```", (SAMPLES.parents[1] / "README.md").read_text(), re.DOTALL)
+
+    assert lint(capsys, write("---\n".join(examples))) == (0, ["1 object is fine"], [])
 
 
 def test_json_and_lists_are_read_too(capsys: Captured, write: Any) -> None:
