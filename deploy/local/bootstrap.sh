@@ -2,6 +2,7 @@
 # Gets what this checkout needs on a fresh Debian-like machine: Debian packages, uv, the Python environment. Quick when nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
 cache=${MODELFLEET_CACHE:-$HOME/.cache/modelfleet}
 uv_version=0.13.9 # also in modelfleet_local/paths.py
 

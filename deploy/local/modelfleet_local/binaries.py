@@ -6,6 +6,7 @@ another folder and an unchanged one is never built twice. Builds are atomic; con
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -22,7 +23,6 @@ from modelfleet_local.paths import GO_MODULES
 from modelfleet_local.processes import tail
 from modelfleet_local.progress import Say, still_at_it
 
-_KUBERNETES_VERSION = "1.36.3"
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 _BUILD_ENV = {"GOTOOLCHAIN": TOOLCHAIN, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
 _BUILD_FLAGS = ("-trimpath", "-mod=readonly")
@@ -37,8 +37,11 @@ class _Module:
 
 
 def _kubernetes(*names: str) -> _Module:
-    major, minor, _ = _KUBERNETES_VERSION.split(".")
-    stamps = {"gitVersion": f"v{_KUBERNETES_VERSION}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    """The version that `go build` of a dependency leaves out is stamped in, as Kubernetes' own build does."""
+    required = re.search(r"k8s\.io/kubernetes v(\S+)", (GO_MODULES / "kubernetes" / "go.mod").read_text())
+    version = required.group(1) if required else "0.0.0"
+    major, minor, _ = version.split(".", 2)
+    stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     ldflags = "-s -w " + " ".join(f"-X {_VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())
     return _Module("kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in names}, ldflags)
 
@@ -85,7 +88,7 @@ class Binaries:
         go = find_go(self._cache, say)
         argv = [str(go), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", package_module]
         done = subprocess.run(
-            argv, cwd=GO_MODULES / module, env={**os.environ, **_BUILD_ENV}, capture_output=True, text=True, check=False
+            argv, cwd=GO_MODULES / module, env=_environment(), capture_output=True, text=True, check=False
         )
         if done.returncode != 0 or not done.stdout.strip():
             raise LocalClusterError(f"`go list -m {package_module}` failed: {done.stderr.strip()}")
@@ -104,7 +107,7 @@ class Binaries:
                 done = subprocess.run(
                     [*argv, module.packages[name]],
                     cwd=GO_MODULES / module.folder,
-                    env={**os.environ, **_BUILD_ENV},
+                    env=_environment(),
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     check=False,
@@ -116,6 +119,10 @@ class Binaries:
             target.parent.mkdir()
             os.replace(f"{scratch}/{name}", target)
         say(f"  {title}: built in {time.monotonic() - start_s:.0f} s")
+
+
+def _environment() -> dict[str, str]:
+    return {"HOME": str(Path.home()), **os.environ, **_BUILD_ENV}  # Go's caches need a home, which CI may not set
 
 
 def _module_of(name: str) -> _Module:

@@ -21,6 +21,7 @@ from modelfleet_local.paths import cache_dir, cluster_paths
 from modelfleet_local.pki import Authority
 from modelfleet_local.processes import Process, Processes
 from modelfleet_local.progress import Say, silent
+from modelfleet_local.system import require_packages
 
 _KEPT_LOGS = 10
 
@@ -89,6 +90,7 @@ class Cluster:
         """
         if os.geteuid() != 0:
             raise LocalClusterError("a cluster needs network namespaces and mounts; run this as root")
+        require_packages()
         needed = [*CONTROL_PLANE, "kwok", *(NODE if self._options.nodes else ())]
         self._binaries.ensure(needed, self._say)
         with self._locked():
@@ -226,8 +228,11 @@ def remove_orphans(say: Say = silent) -> None:
     """Takes down every cluster that was made with the option `owned` by a process that is gone (a killed test run)."""
     for name in known_clusters():
         cluster = Cluster(name, say=say)
-        owner = cluster.paths.owner
-        if owner.exists() and not Process(**json.loads(owner.read_text())).alive():
+        try:
+            owner = Process(**json.loads(cluster.paths.owner.read_text()))
+        except (OSError, ValueError):  # nobody's, or gone since we looked
+            continue
+        if not owner.alive():
             say(f"removing cluster {name}, whose owner is gone")
             cluster.down()
 

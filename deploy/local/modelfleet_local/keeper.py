@@ -1,7 +1,7 @@
 """Keeps a node's extended resources advertised: `python -m modelfleet_local.keeper KUBECONFIG NODE NAME=COUNT...`.
 
-A kubelet that restarts sets to zero what no device plugin brings (pkg/kubelet, reconcileExtendedResource: unless it finds
-a plugin's checkpoint); this process sees that and mends it.
+A kubelet that restarts sets to zero what no device plugin brings (pkg/kubelet, reconcileExtendedResource: unless it
+finds a plugin's checkpoint); this process sees that and mends it.
 """
 
 import sys

@@ -5,11 +5,11 @@ Unlike `ip netns exec`, entering leaves /sys and every mount as they are: cgroup
 
 import ctypes
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.system import run_tool
 
 BRIDGE = "mf0"
 GATEWAY = "10.88.0.1"
@@ -61,22 +61,6 @@ def enter(path: Path) -> None:
         if libc.setns(file.fileno(), _CLONE_NEWNET) != 0:
             error = ctypes.get_errno()
             raise LocalClusterError(f"cannot enter {path}: {os.strerror(error)}")
-
-
-def run_tool(argv: Sequence[str], *, stdin: str | None = None) -> str:
-    """Runs a system tool and gives its output. Raises LocalClusterError with the tool's own words."""
-    try:
-        done = subprocess.run(argv, input=stdin, env=tool_environment(), capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise LocalClusterError(f"{argv[0]} is not installed; run `make setup`") from None
-    if done.returncode != 0:
-        raise LocalClusterError(f"`{' '.join(argv)}` failed: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
-
-
-def tool_environment() -> dict[str, str]:
-    """This process's environment with the folders of system tools on PATH: not every root's shell has them."""
-    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"}
 
 
 def _is_mounted(path: Path) -> bool:

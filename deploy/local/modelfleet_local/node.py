@@ -18,6 +18,7 @@ from modelfleet_local.dns import CLUSTER_DNS, DOMAIN
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.pki import Credential, Identity
 from modelfleet_local.processes import Process, Program
+from modelfleet_local.system import run_tool
 from modelfleet_local.waiting import wait_until
 
 MAX_NODES = 4
@@ -156,7 +157,7 @@ class Node:
     def _own_address(self) -> None:
         if self.index:  # the first node's address is the bridge's own
             address = ["ip", "addr", "add", f"{self.address}/16", "dev", netns.BRIDGE]
-            netns.run_tool(netns.entered(self.env.paths.netns, address))
+            run_tool(netns.entered(self.env.paths.netns, address))
 
     def _covers(self) -> dict[Path, Path]:
         """What lies where in the node's mount namespace: source in the cluster's folder, target on the machine."""
@@ -268,7 +269,7 @@ def runtime_socket(state: Path, name: str) -> Path:
 def import_image(socket: Path, archive: Path) -> None:
     """Loads an image archive, for pods with imagePullPolicy Never or IfNotPresent. Raises LocalClusterError."""
     argv = ["ctr", f"--address={socket}", "--namespace=k8s.io", "images", "import"]
-    netns.run_tool([*argv, f"--snapshotter={_snapshotter()}", str(archive)])
+    run_tool([*argv, f"--snapshotter={_snapshotter()}", str(archive)])
 
 
 def _snapshotter() -> str:
@@ -280,7 +281,7 @@ def _snapshotter() -> str:
 
 def _succeeds(argv: list[str]) -> bool:
     try:
-        netns.run_tool(argv)
+        run_tool(argv)
     except LocalClusterError:
         return False
     return True

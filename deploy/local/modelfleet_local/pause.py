@@ -7,8 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from modelfleet_local.images_archive import write_archive, write_layer
-from modelfleet_local.netns import run_tool
 from modelfleet_local.paths import LOCAL
+from modelfleet_local.system import run_tool
 
 REFERENCE = "localhost/modelfleet-pause:1"
 _SOURCE = LOCAL / "pause" / "pause.c"

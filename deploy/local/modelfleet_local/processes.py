@@ -19,6 +19,7 @@ from pathlib import Path
 from modelfleet_local import netns
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.paths import ClusterPaths
+from modelfleet_local.system import tool_environment
 
 MARK = "MODELFLEET_LOCAL_CLUSTER"
 _TAIL_LINES = 8
@@ -71,7 +72,7 @@ class Processes:
     def start(self, program: Program) -> Process:
         """Starts a program detached from us, and remembers it. Raises LocalClusterError if it is not installed."""
         argv = list(program.argv) if program.outside else netns.entered(self._paths.netns, program.argv)
-        env = {**netns.tool_environment(), **program.env, MARK: str(self._paths.state)}
+        env = {**tool_environment(), **program.env, MARK: str(self._paths.state)}
         with self.log(program.name).open("ab") as log:
             try:
                 child = subprocess.Popen(

@@ -7,6 +7,7 @@ from modelfleet_local import netns
 from modelfleet_local.controlplane import Environment
 from modelfleet_local.pki import Identity
 from modelfleet_local.processes import Program
+from modelfleet_local.system import run_tool
 
 # On one bridge an answer would go from pod to pod behind the proxy's back, unless bridged packets pass its rules too.
 _BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
@@ -17,7 +18,7 @@ def start(env: Environment, node: str) -> None:
     bridged = _BRIDGE_FILTER.exists()
     if bridged:
         switch = ["sh", "-c", f"echo 1 > {_BRIDGE_FILTER}"]  # a setting of this network namespace only
-        netns.run_tool(netns.entered(env.paths.netns, switch))
+        run_tool(netns.entered(env.paths.netns, switch))
     config = env.paths.state / "kube-proxy.yaml"
     content = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
