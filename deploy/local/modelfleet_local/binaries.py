@@ -39,7 +39,9 @@ class _Module:
 def _kubernetes(*names: str) -> _Module:
     """The version that `go build` of a dependency leaves out is stamped in, as Kubernetes' own build does."""
     required = re.search(r"k8s\.io/kubernetes v(\S+)", (GO_MODULES / "kubernetes" / "go.mod").read_text())
-    version = required.group(1) if required else "0.0.0"
+    if required is None:
+        raise LocalClusterError(f"{GO_MODULES / 'kubernetes' / 'go.mod'} requires no k8s.io/kubernetes")
+    version = required.group(1)
     major, minor, _ = version.split(".", 2)
     stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     ldflags = "-s -w " + " ".join(f"-X {_VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())
