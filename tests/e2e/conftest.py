@@ -1,0 +1,37 @@
+"""modelfleet installed by Helm on a cluster whose pods really run."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+from site_under_test import Site
+
+from modelfleet_local import Cluster, engine, fleet
+from modelfleet_local.images import Image
+from modelfleet_local.paths import cache_dir
+
+
+@pytest.fixture(scope="session")
+def images(real_cluster: Cluster) -> Mapping[str, Image]:
+    """The images of this checkout, loaded into the node."""
+    return fleet.load_images(real_cluster)
+
+
+@pytest.fixture(scope="session")
+def installed(real_cluster: Cluster, images: Mapping[str, Image]) -> Cluster:
+    """The cluster with modelfleet in it; drains are shorter than a user's, so that tests need not wait."""
+    fleet.install_operator(real_cluster, images, {"worker.propagationSeconds": "2", "worker.drainSeconds": "60"})
+    return real_cluster
+
+
+@pytest.fixture(scope="module")
+def site(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A namespace for a module's tests with the tiny model and the real engine on claims, restricted pods only."""
+    made = Site(installed, request.module.__name__.replace("_", "-"))
+    fleet.apply(installed, fleet.model_namespace(made.namespace))
+    for claim, folder in (
+        (fleet.MODEL_CLAIM, engine.require_model(cache_dir())),
+        (fleet.ENGINE_CLAIM, engine.require_engine(cache_dir())),
+    ):
+        fleet.apply(installed, fleet.claimed_folder(made.namespace, claim, folder))
+    yield made
+    made.remove()

@@ -1,0 +1,128 @@
+"""A ModelDeployment on a real kubelet with the real vLLM: it answers, keeps its promise to be Ready, heals, and ends.
+
+The tests share one served model, because an engine's start takes a minute; each leaves it Ready, the last ends it.
+"""
+
+import json
+
+import pytest
+
+from modelfleet.api import names
+from modelfleet_local import fleet
+
+OPERATOR = "modelfleet"  # the Deployment and its service account
+
+
+@pytest.fixture(scope="module")
+def chat(site):
+    """The ModelDeployment `chat`, applied and settled."""
+    site.apply(site.deployment("chat"))
+    site.wait_for("chat", "Ready", "True")
+    site.wait_for("chat", "Progressing", "False", "Settled")
+    return site
+
+
+def test_a_chat_completion_is_answered_through_the_service(chat):
+    assert chat.ask("chat", max_tokens=16).strip()
+
+
+def test_the_service_s_name_resolves_and_answers_inside_a_pod(chat):
+    (pod,) = chat.pods("chat")
+    url = f"http://chat.{chat.namespace}.svc/v1/models"
+    script = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=10).read().decode())"
+    models = json.loads(chat.run_in_pod(pod["metadata"]["name"], script))
+    assert [model["id"] for model in models["data"]] == ["chat"]
+
+
+def test_only_the_listed_paths_reach_the_engine(chat):
+    (pod,) = chat.pods("chat")
+    script = (
+        "import urllib.request as u, urllib.error as e\n"
+        "def status(path):\n"
+        "    try: return u.urlopen('http://127.0.0.1:8000' + path, timeout=10).status\n"
+        "    except e.HTTPError as error: return error.code\n"
+        "print([status(p) for p in ('/v1/models', '/docs', '/openapi.json', '/sleep', '/server_info')])"
+    )
+    assert json.loads(chat.run_in_pod(pod["metadata"]["name"], script)) == [200, 404, 404, 404, 404]
+
+
+def test_the_pod_is_not_root_cannot_write_its_image_and_holds_no_token(chat):
+    (pod,) = chat.pods("chat")
+    script = (
+        "import os, json\n"
+        "def writable(path):\n"
+        "    try: open(path + '/x', 'w').close(); return True\n"
+        "    except OSError: return False\n"
+        "token = os.path.exists('/var/run/secrets/kubernetes.io/serviceaccount/token')\n"
+        "links = [name for name in os.environ if name.endswith('_SERVICE_HOST') and 'KUBERNETES' not in name]\n"
+        "print(json.dumps([os.getuid(), writable('/etc'), writable('/models/models'), token, links]))"
+    )
+    assert json.loads(chat.run_in_pod(pod["metadata"]["name"], script)) == [65532, False, False, False, []]
+
+
+def test_kubectl_diff_of_the_applied_manifest_is_empty(chat):
+    manifest = json.dumps(chat.deployment("chat"))
+    done = chat.cluster.kubectl("diff", "-f", "-", stdin=manifest)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_reconcile_of_an_unchanged_world_writes_nothing(chat):
+    audit = chat.cluster.audit_log
+    account = f"system:serviceaccount:{fleet.SYSTEM_NAMESPACE}:{OPERATOR}"
+    seen = audit.stat().st_size
+    chat.kubectl("annotate", "mdep", "chat", "test/touched=once", "--overwrite")
+
+    def requests():
+        lines = audit.read_bytes()[seen:].splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [event for event in events if event["user"]["username"] == account]
+
+    chat.wait("a reconcile", lambda: sum(event["verb"] == "list" for event in requests()) >= 4, timeout_s=30)
+    assert [event for event in requests() if event["verb"] not in {"get", "list", "watch"}] == []
+    chat.kubectl("annotate", "mdep", "chat", "test/touched-")
+
+
+def test_an_engine_that_dies_is_a_condition_with_its_reason_and_comes_back_by_itself(chat):
+    (before,) = chat.pods("chat")
+    script = (
+        "import os, pathlib, signal\n"
+        "for entry in pathlib.Path('/proc').glob('[0-9]*'):\n"
+        "    if b'EngineCore' in (entry / 'cmdline').read_bytes() and int(entry.name) != os.getpid():\n"
+        "        os.kill(int(entry.name), signal.SIGKILL); print('killed')"
+    )
+    assert "killed" in chat.run_in_pod(before["metadata"]["name"], script)
+    message = chat.wait_for("chat", "Ready", "False", "EngineDied", timeout_s=60)
+    assert before["metadata"]["name"] in message
+    assert "Warning" in chat.kubectl("get", "events", "--field-selector=reason=EngineDied")
+    chat.wait_for("chat", "Ready", "True")
+    (after,) = chat.pods("chat")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert chat.ask("chat", max_tokens=4)
+
+
+def test_deletion_while_a_stream_runs_and_no_operator_does_finishes_the_stream_and_leaves_nothing(chat):
+    scale = ("scale", "deployment", OPERATOR, "-n", fleet.SYSTEM_NAMESPACE)
+    assert chat.cluster.kubectl(*scale, "--replicas=0").returncode == 0
+    try:
+        chat.wait("no operator", lambda: not _operator_pods(chat), timeout_s=60)
+        stream = chat.stream("chat", tokens=3900)
+        chat.kubectl("delete", "mdep", "chat", "--wait=false")
+        chat.wait("a pod that ends", lambda: "deletionTimestamp" in chat.pods("chat")[0]["metadata"], timeout_s=30)
+        assert stream.poll() is None, "the stream ended before the pod was asked to"
+        text, error = stream.communicate(timeout=120)
+        assert (stream.returncode, error) == (0, "")
+        assert len(text) > 3900
+        chat.wait("nothing left", lambda: _children(chat) == [], timeout_s=120)
+    finally:
+        chat.cluster.kubectl(*scale, "--replicas=1")
+        chat.wait("the operator", lambda: len(_operator_pods(chat)) == 1, timeout_s=60)
+
+
+def _operator_pods(site):
+    done = site.cluster.kubectl("get", "pods", "-n", fleet.SYSTEM_NAMESPACE, "-o", "json")
+    return json.loads(done.stdout)["items"]
+
+
+def _children(site):
+    kinds = "mdep,pods,services,configmaps,controllerrevisions"
+    return site.read(kinds, "-l", names.DEPLOYMENT_LABEL)["items"]
