@@ -1,119 +1,18 @@
 """Good and bad objects and what is said about them: one table for Python, the API server and `modelfleet lint`."""
 
-import copy
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
+from api_bad_values import VALUES
+from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
-ABSENT = object()
-
-DEPLOYMENT: Mapping[str, Any] = {
-    "apiVersion": "modelfleet.dev/v1alpha1",
-    "kind": "ModelDeployment",
-    "metadata": {"name": "chat", "namespace": "default"},
-    "spec": {
-        "model": {"source": "pvc://weights/llama"},
-        "objectives": [
-            {
-                "name": "interactive",
-                "ttft": "500ms",
-                "tpot": "50ms",
-                "load": {"requestsPerSecond": 12},
-                "lengths": {"inputTokens": {"p50": 900, "p95": 4000}, "outputTokens": {"p50": 250, "p95": 800}},
-            }
-        ],
-        "accelerators": {"classes": ["h100-sxm"]},
-        "scaling": {"minReplicas": 1, "maxReplicas": 4},
-    },
-}
-
-CLASS: Mapping[str, Any] = {
-    "apiVersion": "modelfleet.dev/v1alpha1",
-    "kind": "AcceleratorClass",
-    "metadata": {"name": "h100-sxm"},
-    "spec": {
-        "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
-        "resourceName": "nvidia.com/gpu",
-        "acceleratorsPerNode": 8,
-    },
-}
-
-
-def changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with values put at dotted paths (a number is a place in a list); ABSENT takes a field away."""
-    result = copy.deepcopy(dict(base))
-    for path, value in changes.items():
-        *parents, last = path.split(".")
-        node: Any = result
-        for step in parents:
-            node = node[int(step)] if step.isdigit() else node.setdefault(step, {})
-        if value is ABSENT:
-            del node[last]
-        elif last.isdigit():
-            node[int(last) :] = [value]
-        else:
-            node[last] = value
-    return result
-
-
-@dataclass(frozen=True)
-class Good:
-    """An object that everybody takes."""
-
-    id: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    base: Mapping[str, Any] = field(default_factory=lambda: DEPLOYMENT)
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        return changed(self.base, self.changes)
-
-
-@dataclass(frozen=True)
-class Bad:
-    """An object that is refused, with the path and sentence that Python says.
-
-    `server` is what the API server says where it is not the same sentence: a type or a bound of the schema.
-    """
-
-    id: str
-    changes: Mapping[str, Any]
-    path: str
-    says: str
-    server: str = ""
-    base: Mapping[str, Any] = field(default_factory=lambda: DEPLOYMENT)
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        return changed(self.base, self.changes)
-
-
-OBJECTIVE = "spec.objectives.0"
-AT = "spec.objectives[0]"
-DURATION = "a duration is whole numbers with units h, m, s or ms, such as 500ms, 30s or 1m30s"
-SHARE = 'a share is a percentage above 0% and below 100%, such as "99%" or "99.9%"'
-RATE = 'a rate is a decimal number above zero, such as 12 or "0.5"'
-SOURCE = "a source is pvc://CLAIM or pvc://CLAIM/PATH; the path has letters, digits and . _ @ + = - and no '..'"
-SCHEME = (
-    "only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the weights on a"
-    " PersistentVolumeClaim in the same namespace and name it here"
-)
 NAME = (
     "metadata.name becomes a Service's name: at most 63 lower-case letters, digits and '-', a letter first and no '-'"
     " last"
 )
-QUANTITY = 'a quantity is a number, with or without a unit, such as 4, "500m", 16Gi or 1500M'
-OBJECT_NAME = "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit"
-QUALIFIED = "a qualified name is NAME or DOMAIN/NAME, such as nvidia.com/gpu"
-LABEL_VALUE = "a label's value is letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
 END_TO_END = (
     "an end-to-end latency objective is refused: it mixes waiting, prompt length and answer length, so a longer answer"
     " breaks it and no capacity mends it; write ttft (time to first token) and tpot (time per output token) with the"
     " load and lengths that they hold for"
 )
-_SECOND = DEPLOYMENT["spec"]["objectives"][0]
 
 GOOD = (
     Good("the least that is needed"),
@@ -125,7 +24,7 @@ GOOD = (
             f"{OBJECTIVE}.share": "99.9%",
             f"{OBJECTIVE}.lengths.inputTokens.max": 16384,
             f"{OBJECTIVE}.lengths.sharedPrefixTokens": 600,
-            "spec.objectives.1": {**_SECOND, "name": "batch", "load": {"concurrency": 64}},
+            "spec.objectives.1": {**SECOND, "name": "batch", "load": {"concurrency": 64}},
             "spec.parallelism.tensor": 8,
             "spec.scaling.mode": "Manual",
             "spec.scaling.replicas": 2,
@@ -164,97 +63,6 @@ GOOD = (
     ),
     Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
-)
-
-_VALUES = (
-    Bad("a duration without a unit", {f"{OBJECTIVE}.ttft": "500"}, f"{AT}.ttft", DURATION),
-    Bad("a duration with a fraction", {f"{OBJECTIVE}.ttft": "0.5s"}, f"{AT}.ttft", DURATION),
-    Bad("a duration in a unit that is none", {f"{OBJECTIVE}.tpot": "50us"}, f"{AT}.tpot", DURATION),
-    Bad(
-        "a duration as a number",
-        {f"{OBJECTIVE}.ttft": 500},
-        f"{AT}.ttft",
-        DURATION,
-        server="must be of type string",
-    ),
-    Bad("a duration of nothing", {f"{OBJECTIVE}.tpot": "0s"}, f"{AT}.tpot", "the duration must be above zero"),
-    Bad("a share of everything", {f"{OBJECTIVE}.share": "100%"}, f"{AT}.share", SHARE),
-    Bad("a share of nothing", {f"{OBJECTIVE}.share": "0.0%"}, f"{AT}.share", SHARE),
-    Bad("a share without its sign", {f"{OBJECTIVE}.share": "0.99"}, f"{AT}.share", SHARE),
-    Bad("a share of 100 as a number", {f"{OBJECTIVE}.share": 100}, f"{AT}.share", SHARE),
-    Bad("a rate of nothing", {f"{OBJECTIVE}.load.requestsPerSecond": 0}, f"{AT}.load.requestsPerSecond", RATE),
-    Bad("a rate with a unit", {f"{OBJECTIVE}.load.requestsPerSecond": "5/s"}, f"{AT}.load.requestsPerSecond", RATE),
-    Bad(
-        "a rate as a number with a fraction",
-        {f"{OBJECTIVE}.load.requestsPerSecond": 0.5},
-        f"{AT}.load.requestsPerSecond",
-        'a number with a fraction must be a string: write "0.5" in quotes',
-        server="must be of type",
-    ),
-    Bad("a model hub as source", {"spec.model.source": "hf://meta-llama/Llama-3.1-8B"}, "spec.model.source", SCHEME),
-    Bad("a source without a scheme", {"spec.model.source": "weights/llama"}, "spec.model.source", SCHEME),
-    Bad("a source that climbs out", {"spec.model.source": "pvc://weights/../x"}, "spec.model.source", SOURCE),
-    Bad("a source without a claim", {"spec.model.source": "pvc:///llama"}, "spec.model.source", SOURCE),
-    Bad(
-        "a served name with a space",
-        {"spec.model.servedNames": ["my chat"]},
-        "spec.model.servedNames[0]",
-        "a served name begins with a letter or digit and has no spaces, such as support-chat",
-    ),
-    Bad(
-        "a served name twice",
-        {"spec.model.servedNames": ["chat", "chat"]},
-        "spec.model.servedNames",
-        "chat stands here twice",
-        server='spec.model.servedNames[1]: Duplicate value: "chat"',
-    ),
-    Bad(
-        "an objective's name in capitals",
-        {f"{OBJECTIVE}.name": "Chat"},
-        f"{AT}.name",
-        "a name is lower-case letters, digits and '-', and begins and ends with a letter or digit",
-    ),
-    Bad(
-        "an objective twice",
-        {"spec.objectives.1": _SECOND},
-        "spec.objectives",
-        "interactive stands here twice",
-        server="spec.objectives[1]: Duplicate value",
-    ),
-    Bad("a class with a space", {"spec.accelerators.classes": ["h 100"]}, "spec.accelerators.classes[0]", OBJECT_NAME),
-    Bad(
-        "a label's value with a space",
-        {"spec.placement.nodeSelector": {"pool": "a b"}},
-        "spec.placement.nodeSelector.pool",
-        LABEL_VALUE,
-    ),
-    Bad(
-        "a label's key with a space",
-        {"spec.placement.nodeSelector": {"my pool": "a"}},
-        "spec.placement.nodeSelector.my pool",
-        QUALIFIED,
-    ),
-    Bad(
-        "an image with a space",
-        {"spec.engine.image": "worker latest"},
-        "spec.engine.image",
-        "an image is [REGISTRY/]NAME[:TAG][@DIGEST] without spaces",
-    ),
-    Bad("a resource with a space", {"spec.resourceName": "nvidia gpu"}, "spec.resourceName", QUALIFIED, base=CLASS),
-    Bad(
-        "a quantity in a unit that is none",
-        {"spec.hostPerAccelerator.memory": "128GB"},
-        "spec.hostPerAccelerator.memory",
-        QUANTITY,
-        base=CLASS,
-    ),
-    Bad(
-        "a quantity below nothing",
-        {"spec.hostPerAccelerator.cpu": -1},
-        "spec.hostPerAccelerator.cpu",
-        QUANTITY,
-        base=CLASS,
-    ),
 )
 
 _FIELDS = (
@@ -509,13 +317,4 @@ _ENGINE = (
     ),
 )
 
-BAD = _VALUES + _FIELDS + _ENGINE
-
-
-def sentences_of(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Every sentence that a schema's rules can say; of one that depends on the object, its last fixed part."""
-    for rule in schema.get("x-kubernetes-validations", ()):
-        yield rule["message"] if "message" in rule else rule["messageExpression"].split("'")[-2]
-    for part in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
-        if isinstance(part, Mapping):
-            yield from sentences_of(part)
+BAD = VALUES + _FIELDS + _ENGINE

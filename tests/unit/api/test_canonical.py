@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api_cases import CLASS, DEPLOYMENT, changed
+from api_objects import CLASS, DEPLOYMENT, changed
 from modelfleet.api.parse import parse_class, parse_deployment
 from modelfleet.api.schema import canonical
 

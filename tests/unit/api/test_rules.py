@@ -2,7 +2,8 @@
 
 import pytest
 
-from api_cases import BAD, GOOD, Bad, Good, sentences_of
+from api_cases import BAD, GOOD
+from api_objects import Bad, Good, sentences_of
 from modelfleet.api import crd
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment

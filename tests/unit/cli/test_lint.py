@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from api_cases import BAD, CLASS, DEPLOYMENT, GOOD, Bad, changed
+from api_cases import BAD, GOOD
+from api_objects import CLASS, DEPLOYMENT, Bad, changed
 from modelfleet.cli.main import main
 
 SAMPLES = Path(__file__).parents[3] / "deploy" / "samples"
