@@ -1,0 +1,130 @@
+"""What the worker relies on in an engine: the same stories on the stand-in and the real vLLM, one start each."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from stand_in_engine import WORKER_TITLE
+from worker_process import EngineUnderTest, Worker, living, pid_titled, plan_of, real_engine, running_worker, stand_in
+
+
+@pytest.fixture(params=["stand-in", pytest.param("vllm", marks=pytest.mark.engine)])
+def under_test(request: pytest.FixtureRequest, tmp_path: Path) -> EngineUnderTest:
+    return stand_in(tmp_path, token_s="0.01") if request.param == "stand-in" else real_engine()
+
+
+async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
+    under_test: EngineUnderTest, tmp_path: Path
+) -> None:
+    async with running_worker(tmp_path, plan_of(under_test)) as worker:
+        await _is_ready_only_after_a_token(worker, under_test.start_patience_s)
+        await _hides_what_is_not_listed(worker)
+        await _counts_a_client_that_leaves(worker, under_test.tokens)
+        await _drains_while_it_streams(worker, under_test.tokens)
+
+
+async def test_a_killed_worker_process_becomes_a_failure_that_leaves_nothing_behind(
+    under_test: EngineUnderTest, tmp_path: Path
+) -> None:
+    shared_memory = set(os.listdir("/dev/shm"))
+    async with running_worker(tmp_path, plan_of(under_test)) as worker:
+        await worker.until_ready(under_test.start_patience_s)
+        below = worker.below
+        async with worker.stream(under_test.tokens) as answer:
+            await answer.content.readline()
+            os.kill(pid_titled(below, WORKER_TITLE), signal.SIGKILL)
+            rest = (await answer.content.read()).decode()
+        assert '"error"' in rest, "vLLM tells a stream that it was cut"
+        assert await worker.exit_code() == 1
+        said = worker.termination
+        assert (said["reason"], said["phase"], said["exitCode"]) == ("EngineDied", "serving", 0)
+        assert "worker" in said["message"]
+        assert "died unexpectedly" in said["log"]
+        assert not living(below)
+    assert set(os.listdir("/dev/shm")) - shared_memory == set()
+
+
+async def _is_ready_only_after_a_token(worker: Worker, patience_s: float) -> None:
+    await worker.until(lambda: _answers(worker, "/livez"))
+    assert (await worker.status("/readyz")).status == 503
+    assert (await worker.status("/startupz")).json["reason"] == "Starting"
+    await worker.until_ready(patience_s)
+    page = (await worker.status("/metrics/engine")).text
+    tokens = [line for line in page.splitlines() if line.startswith("vllm:generation_tokens_total")]
+    assert sum(float(line.rpartition(" ")[2]) for line in tokens) >= 1
+    assert await worker.ended("completed") == 0, "our own request is not a client's"
+
+
+async def _answers(worker: Worker, path: str) -> bool:
+    try:
+        return (await worker.status(path)).status == 200
+    except OSError:
+        return False
+
+
+async def _hides_what_is_not_listed(worker: Worker) -> None:
+    assert (await worker.api("/health")).status == 200
+    assert [model["id"] for model in (await worker.api("/v1/models")).json["data"]] == ["tiny", "alias"]
+    hidden = [
+        "/metrics",
+        "/version",
+        "/load",
+        "/ping",
+        "/openapi.json",
+        "/docs",
+        "/v1/load_lora_adapter",
+        "/v1/models/",
+    ]
+    assert {path: (await worker.api(path)).status for path in hidden} == dict.fromkeys(hidden, 404)
+    assert (await worker.api("/scale_elastic_ep", body={})).status == 404
+    answer = await worker.api("/v1/completions", body={"model": "alias", "prompt": "hi", "max_tokens": 3})
+    assert (answer.status, answer.json["usage"]["completion_tokens"]) == (200, 3)
+    assert (await worker.api("/v1/completions", body={"model": "other", "prompt": "hi"})).status == 404
+    assert (await worker.ended("completed"), await worker.ended("client_error")) == (2, 1)
+
+
+async def _counts_a_client_that_leaves(worker: Worker, tokens: int) -> None:
+    async with worker.stream(tokens) as answer:
+        await answer.content.readline()
+        assert await worker.in_flight() == 1
+        answer.close()
+    await worker.until(lambda: _in_flight_is(worker, 0))
+    assert await worker.ended("aborted") == 1
+
+
+async def _drains_while_it_streams(worker: Worker, tokens: int) -> None:
+    async with worker.stream(tokens) as answer:
+        await answer.content.readline()
+        below = worker.below
+        worker.terminate()
+        await worker.until(lambda: _is_not_ready(worker))
+        late = await worker.api("/v1/models")
+        assert (late.status, late.headers["Connection"]) == (200, "close")
+        worker.terminate()  # a second one changes nothing
+        await worker.until(lambda: _refuses(worker))
+        refused = await worker.api("/v1/models")
+        assert (refused.headers["Retry-After"], refused.headers["Connection"]) == ("1", "close")
+        assert await worker.in_flight() == 1, "the stream still runs, so the last step came before its end"
+        assert (await worker.status("/livez")).status == 200
+        events = [line for line in (await answer.content.read()).decode().splitlines() if line]
+    assert events[-1] == "data: [DONE]"
+    assert not [event for event in events if '"error"' in event]
+    assert len(events) >= tokens - 1  # the first line was read before; vLLM ends with a chunk without a token
+    assert await worker.exit_code() == 0
+    assert worker.termination is None
+    assert not living(below)
+
+
+async def _is_not_ready(worker: Worker) -> bool:
+    answer = await worker.status("/readyz")
+    return answer.status == 503 and answer.json["reason"] == "Draining"
+
+
+async def _refuses(worker: Worker) -> bool:
+    return (await worker.api("/v1/models")).status == 503
+
+
+async def _in_flight_is(worker: Worker, count: int) -> bool:
+    return await worker.in_flight() == count
