@@ -25,7 +25,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`python` is the engine's interpreter; None means the one that runs the worker. `args` are the engine's arguments
+    """`python` is the engine's interpreter; None means the image's. `args` are the engine's arguments
     besides those that the worker sets itself."""
 
     revision: str

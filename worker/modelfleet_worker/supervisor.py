@@ -25,12 +25,13 @@ from modelfleet_worker.plan import Plan
 from modelfleet_worker.state import Phase, Progress, State
 from modelfleet_worker.status import Status
 
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 10.0
 KILL_TIMEOUT_S = 5.0
 """The two together bound the time from the end of a drain to the process's end; the pod's grace period covers them."""
 
 _POLL_S = 0.25
 _SETTLE_S = 0.1
+ENGINE_PYTHON_VARIABLE = "MODELFLEET_ENGINE_PYTHON"  # set by images in which our packages have a Python of their own
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +74,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._asked_to_stop, number.name)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
         processes.adopt_orphans()
-        python = self._plan.python or sys.executable
+        python = self._plan.python or os.environ.get(ENGINE_PYTHON_VARIABLE) or sys.executable
         async with self._api, self._status_port():
             return preflight.check(self._plan, python) or await self._live(python)
 
@@ -127,6 +128,8 @@ class Supervisor:
             return _start_timeout(self._plan.limits.start_deadline_s, self._waits_for, engine.log)
         if first == 1:
             raise _EngineEndedError
+        if first == 2 and not self._board.read().gates:
+            return _ungated(engine.log)
         return None
 
     async def _generates(self) -> None:
@@ -144,8 +147,6 @@ class Supervisor:
                     raise
                 self._waits_for = f"it is healthy and answers a request for one token with {error}"
                 await asyncio.sleep(_POLL_S)
-        if not self._board.read().gates:
-            raise NotServedError("it did not load the gate, without which requests are not counted", final=True)
 
     async def _serve(self, engine: Engine) -> None:
         """Returns when a stop is asked for."""
@@ -235,6 +236,12 @@ def _not_served(name: str, error: NotServedError, log: str) -> Failure:
     message = f"The engine started and does not serve {name}: {str(error).rstrip('. ')}."
     remedy = "Serve a model that generates text, with the engine of this worker's image."
     return Failure(reason=Reason.MODEL_REFUSED, message=message, remedy=remedy, log=log)
+
+
+def _ungated(log: str) -> Failure:
+    message = "The engine serves without the gate, so requests would not be counted and admin paths not hidden."
+    remedy = "Use an engine that honours vLLM's --middleware; unset VLLM_USE_RUST_FRONTEND."
+    return Failure(reason=Reason.ENGINE_START_FAILED, message=message, remedy=remedy, log=log)
 
 
 def _start_timeout(deadline_s: float, waits_for: str, log: str) -> Failure:
