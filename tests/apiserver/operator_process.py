@@ -34,10 +34,13 @@ class Operator:
         started_at = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*argv, *self.arguments], stderr=log, stdout=log, cwd="/")
-        if not wait:
-            return
+        if wait:
+            self.wait_ready(started_at)
+
+    def wait_ready(self, log_from: int = 0) -> None:
+        """Until it is ready; one that does not become so is killed."""
         try:
-            wait_until("a ready operator", lambda: self._ready(started_at), timeout_s=WAIT_S, check=self._check)
+            wait_until("a ready operator", lambda: self._ready(log_from), timeout_s=WAIT_S, check=self._check)
         except BaseException:
             self.kill()
             raise
@@ -75,6 +78,11 @@ class Operator:
         """The sum of a metric's series."""
         rows = [row.rsplit(" ", 1) for row in self.get("/metrics")[1].splitlines() if not row.startswith("#")]
         return sum(float(value) for series, value in rows if series.split("{")[0] == f"modelfleet_operator_{name}")
+
+    def runs_after(self, runs: float) -> float:
+        """Waits until more reconciles than `runs` have ended; how many by then."""
+        wait_until("a reconcile", lambda: self.metric("reconcile_seconds_count") > runs, timeout_s=WAIT_S)
+        return self.metric("reconcile_seconds_count")
 
     def _ready(self, started_at: int) -> bool:
         for line in self.log.read_bytes()[started_at:].splitlines(keepends=True):

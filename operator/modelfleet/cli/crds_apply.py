@@ -66,7 +66,8 @@ async def _install(cluster: KubernetesCluster, manifest: crd.Schema) -> None:
 async def _established(cluster: KubernetesCluster, name: str) -> None:
     while True:
         stored = await cluster.get(CRDS, name) or {}
-        conditions = {c["type"]: c for c in stored.get("status", {}).get("conditions", ())}
+        told = (stored.get("status") or {}).get("conditions") or ()  # null on a CRD that was just made
+        conditions = {condition["type"]: condition for condition in told}
         if conditions.get("Established", {}).get("status") == "True":
             return
         accepted = conditions.get("NamesAccepted", {})

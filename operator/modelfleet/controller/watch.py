@@ -5,6 +5,7 @@ Its exit cancels nothing of ours there (kopf cancels every task of its loop), an
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,10 @@ from modelfleet.controller.cluster import CHILDREN
 from modelfleet.controller.queue import WorkQueue
 from modelfleet.controller.triggers import Key
 
+_log = logging.getLogger(__name__)
+
 _HEARTBEAT_S = 5.0
+_END_S = 8.0  # kopf gives its tasks 5 s to end
 
 
 class QueueTriggers:
@@ -55,6 +59,12 @@ class Watch:
         async def login(**_: Any) -> kopf.AiohttpSession:
             return await _session(kubeconfig)
 
+        @kopf.on.cleanup(registry=registry)
+        async def cleanup(**_: Any) -> None:
+            # kopf can hang after this: a watcher that logs in again when the session closes is never cancelled.
+            with contextlib.suppress(RuntimeError):
+                self._main.call_soon_threadsafe(self._expect_end)
+
     def start(self) -> None:
         """Begin to watch."""
         self._thread.start()
@@ -78,12 +88,16 @@ class Watch:
             with contextlib.suppress(RuntimeError):
                 self._main.call_soon_threadsafe(self._resolve, why)
 
+    def _expect_end(self) -> None:
+        self._main.call_later(_END_S, self._resolve, "its own log lines say why, and then it hung")
+
     def _resolve(self, why: str) -> None:
         if not self.ended.done():
             self.ended.set_result(why)
 
     async def _watch(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._loop.set_exception_handler(_tell)
         beat = asyncio.create_task(self._beat())
         try:
             await kopf.operator(
@@ -150,6 +164,11 @@ def settings() -> kopf.OperatorSettings:
     for child in CHILDREN:
         result.watching.label_selectors[child.plural] = names.DEPLOYMENT_LABEL
     return result
+
+
+def _tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody in kopf waited for, in one line: mostly what its end leaves behind."""
+    _log.warning("in kopf: %s", " ".join(str(context.get("exception") or context["message"]).split()))
 
 
 async def _session(kubeconfig: str | None) -> kopf.AiohttpSession:

@@ -1,0 +1,209 @@
+"""How the operator's process begins and ends, and what it needs."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from operator_process import Operator
+
+from modelfleet.api import names
+
+CRDS = [f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL)]
+CHART = Path(__file__).parents[1] / "golden" / "chart" / "default.yaml"
+
+
+def last_line(operator):
+    return operator.lines()[-1]
+
+
+@pytest.fixture
+def account(api_server, namespace, tmp_path):
+    """Makes a kubeconfig for a service account with the rules of one ClusterRole."""
+    made = []
+
+    def make(rules):
+        name = f"{namespace}-{len(made)}"
+        made.append(name)
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": rules,
+        }
+        for args, stdin in (
+            (["create", "serviceaccount", name, f"--namespace={namespace}"], None),
+            (["create", "-f-"], json.dumps(role)),
+            (
+                ["create", "clusterrolebinding", name, f"--clusterrole={name}", f"--serviceaccount={namespace}:{name}"],
+                None,
+            ),
+        ):
+            assert api_server.kubectl(*args, stdin=stdin).returncode == 0
+        token = api_server.kubectl("create", "token", name, f"--namespace={namespace}").stdout.strip()
+        config = yaml.safe_load(api_server.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        path = tmp_path / f"{name}.kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
+    yield make
+    for name in made:
+        api_server.kubectl("delete", "clusterrole,clusterrolebinding", name)
+
+
+def chart_rules(name):
+    """The rules of a ClusterRole as the chart installs it."""
+    found = [item for item in yaml.safe_load_all(CHART.read_text()) if item and item["kind"] == "ClusterRole"]
+    return next(item["rules"] for item in found if item["metadata"]["name"] == name)
+
+
+def test_sigterm_ends_it_with_status_0(own_operator):
+    own_operator.start()
+    assert own_operator.stop() == 0
+    assert last_line(own_operator)["message"] == "stopped"
+
+
+def test_it_needs_no_more_rights_than_the_chart_grants(account, fleet, tmp_path):
+    operator = Operator(account(chart_rules("modelfleet")), tmp_path / "log")
+    operator.start()
+    try:
+        fleet.create_class()
+        fleet.apply(fleet.deployment(scaling={"mode": "Manual", "minReplicas": 1, "maxReplicas": 2}))
+        fleet.settled()
+        fleet.kubectl("scale", "mdep", "chat", "--replicas=2")
+        fleet.wait("two pods", lambda: len(fleet.children("pods")) == 2)
+        fleet.wait("an event", lambda: bool(fleet.api.get(fleet.path("events"))["items"]))
+    finally:
+        operator.stop()
+    assert [line for line in operator.lines() if line["level"] != "info"] == []
+
+
+def test_its_port_tells_health_readiness_and_metrics(own_operator, fleet):
+    own_operator.start()
+    fleet.create_class()
+    fleet.apply(fleet.deployment())
+    fleet.settled()
+    assert (own_operator.get("/healthz"), own_operator.get("/readyz")) == ((200, "ok"), (200, "ok"))
+    own_operator.runs_after(0)
+    assert own_operator.metric("writes_total") > 0
+    assert own_operator.metric("known_deployments") == 1
+    told = own_operator.get("/metrics")[1]
+    for name in ("queue_depth", "queue_oldest_key_age_seconds", "event_loop_lag_seconds", "last_event_age_seconds"):
+        assert f"\nmodelfleet_operator_{name} " in told
+
+
+def test_a_kubeconfig_that_is_not_there_is_one_sentence(tmp_path):
+    operator = Operator(tmp_path / "none", tmp_path / "log")
+    operator.start(wait=False)
+    assert operator.wait() == 3
+    assert "there is no kubeconfig at" in last_line(operator)["message"]
+
+
+def test_an_api_server_that_does_not_answer_is_one_sentence(api_server, tmp_path):
+    config = yaml.safe_load(api_server.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    (tmp_path / "config").write_text(json.dumps(config))
+    operator = Operator(tmp_path / "config", tmp_path / "log", ("--start-timeout-seconds=0",))
+    operator.start(wait=False)
+    assert operator.wait() == 3
+    assert "the API server cannot be used" in last_line(operator)["message"]
+
+
+def test_a_token_that_the_api_server_does_not_take_is_one_sentence(api_server, tmp_path):
+    config = yaml.safe_load(api_server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": "wrong"}
+    (tmp_path / "config").write_text(json.dumps(config))
+    operator = Operator(tmp_path / "config", tmp_path / "log", ("--start-timeout-seconds=0",))
+    operator.start(wait=False)
+    assert operator.wait() == 3
+    assert "Unauthorized" in last_line(operator)["message"]
+
+
+def test_a_port_that_is_taken_is_one_sentence(api_server, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        operator = Operator(api_server.kubeconfig, tmp_path / "log", (f"--metrics-port={port}",))
+        operator.start(wait=False)
+        assert operator.wait() == 4
+    assert f"the metrics port {port} cannot be opened" in last_line(operator)["message"]
+
+
+@pytest.fixture
+def without_crds(api_server):
+    """The cluster lacks our CRDs during the test."""
+    api_server.kubectl("delete", "crd", *CRDS, "--wait=true")
+    yield
+    done = crds_apply(api_server.kubeconfig)
+    assert done.returncode == 0, done.stderr
+
+
+def crds_apply(kubeconfig):
+    """`modelfleet crds apply`."""
+    program = [str(Path(sys.executable).with_name("modelfleet")), "crds", "apply", f"--kubeconfig={kubeconfig}"]
+    return subprocess.run(program, capture_output=True, text=True, check=False)
+
+
+def test_missing_crds_are_one_sentence_that_names_them_and_the_remedy(api_server, without_crds, tmp_path):
+    operator = Operator(api_server.kubeconfig, tmp_path / "log", ("--start-timeout-seconds=0",))
+    operator.start(wait=False)
+    assert operator.wait() == 3
+    lines = operator.lines()
+    assert lines[-1]["message"] == (
+        f"the cluster lacks the CRDs {' and '.join(CRDS)}; install them with `modelfleet crds apply`"
+    )
+    assert not [line for line in lines if "traceback" in line]
+
+
+def test_crds_apply_needs_rights_by_name_only_and_an_operator_that_waits_then_begins(
+    api_server, account, without_crds, namespace, tmp_path
+):
+    by_name = account(
+        [
+            {
+                "apiGroups": ["apiextensions.k8s.io"],
+                "resources": ["customresourcedefinitions"],
+                "resourceNames": CRDS,
+                "verbs": ["get", "create", "patch"],
+            }
+        ]
+    )
+    operator = Operator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
+    operator.start(wait=False)
+    installed = crds_apply(by_name)
+    assert (installed.returncode, installed.stderr) == (0, "")
+    operator.wait_ready()
+    assert operator.stop() == 0
+
+
+def test_crds_apply_removes_what_this_version_no_longer_has_and_a_second_time_changes_nothing(api_server):
+    (name, *_) = CRDS
+    stored = json.loads(api_server.kubectl("get", "crd", name, "--output=json").stdout)
+    schema = stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["ofAnOlderVersion"] = {"type": "string"}
+    assert api_server.kubectl("replace", "-f-", stdin=json.dumps(stored)).returncode == 0
+    versions = []
+    for _ in range(2):
+        assert crds_apply(api_server.kubeconfig).returncode == 0
+        now = json.loads(api_server.kubectl("get", "crd", name, "--output=json").stdout)
+        versions.append(now["metadata"]["resourceVersion"])
+    properties = now["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert "ofAnOlderVersion" not in properties
+    assert versions[0] == versions[1]
+
+
+def test_crds_that_are_removed_while_it_runs_end_it_without_a_traceback(api_server, own_operator):
+    own_operator.start()
+    api_server.kubectl("delete", "crd", *CRDS, "--wait=true")
+    try:
+        assert own_operator.wait() == 1
+    finally:
+        crds_apply(api_server.kubeconfig)
+    lines = own_operator.lines()
+    assert "the process ends, to be started again" in lines[-1]["message"]
+    assert not [line for line in lines if "traceback" in line]
