@@ -1,6 +1,6 @@
 """A stand-in for vLLM that starts in a moment: what the supervisor and the gate rely on, and how vLLM fails.
 
-It takes the place of the engine's Python in a plan and gets `-m vllm.entrypoints.cli.main serve MODEL --flag=value ...`.
+It takes the place of the engine's Python in a plan: `STAND-IN -m vllm.entrypoints.cli.main serve MODEL --FLAG=VALUE`.
 tests/engine/test_contract.py holds it to what the real engine does. Knobs are environment variables of the plan:
 
 STAND_IN_START_S      seconds until it listens

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -170,6 +172,12 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+def environment_of(pid: int) -> dict[str, str]:
+    """The environment that process `pid` was started with."""
+    entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if entry)
+
+
 def pid_titled(pids: list[int], title: str) -> int:
     """The process among `pids` whose command line begins with `title`."""
     return next(pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode()))
@@ -179,16 +187,17 @@ def pid_titled(pids: list[int], title: str) -> int:
 async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
     """Starts a worker with `plan` (a value, or a text to write as it is); nothing of it is left afterwards."""
     folder = folder / "worker"
-    (folder / "run").mkdir(parents=True)
+    (folder / "run").mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_text(plan if isinstance(plan, str) else json.dumps(plan))
     ports = free_port(), free_port()
     options = {
         "plan": "plan.json",
         "termination-log": "termination-log",
         "runtime-folder": "run",
-        "scratch-folder": "scratch",
     }
-    flags = [f"--{name}={folder / file}" for name, file in options.items()]
+    # The engine makes Unix sockets there, whose paths may have 107 bytes.
+    scratch = tempfile.mkdtemp(prefix="worker-")
+    flags = [f"--scratch-folder={scratch}", *(f"--{name}={folder / file}" for name, file in options.items())]
     command = [sys.executable, "-m", "modelfleet_worker.main", "serve", *flags]
     command += [f"--http-port={ports[0]}", f"--status-port={ports[1]}"]
     with (folder / "log").open("wb") as log:
@@ -204,6 +213,7 @@ async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
         for pid in [process.pid, *worker.below] if process.poll() is None else []:
             os.kill(pid, signal.SIGKILL)
         process.wait()
+        shutil.rmtree(scratch)
 
 
 def free_port() -> int:
