@@ -21,14 +21,6 @@ from modelfleet.controller.cluster import (
     Written,
 )
 
-OWNER = {
-    "apiVersion": names.API_VERSION,
-    "kind": names.DEPLOYMENT_KIND,
-    "name": "chat",
-    "uid": "u-1",
-    "controller": True,
-}
-
 
 @pytest.fixture(params=["fake", "real"])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
@@ -44,9 +36,16 @@ def config_map(namespace: str, data: dict[str, str], name: str = "plan", **metad
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [OWNER], **metadata},
+        "metadata": {"name": name, "namespace": namespace, **metadata},
         "data": data,
     }
+
+
+@pytest.fixture
+async def owner(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    """A controller reference to an object that exists: the garbage collector deletes what belongs to none."""
+    stored = await created(cluster, config_map(namespace, {}, "owner"))
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid(stored), "controller": True}
 
 
 def model_deployment(namespace: str, **scaling: int) -> dict[str, Any]:
@@ -109,35 +108,39 @@ async def test_lists_are_by_namespace_and_label_and_their_items_name_their_kind(
     assert {(item["apiVersion"], item["kind"]) for item in found} == {("v1", "ConfigMap")}
 
 
-async def test_an_apply_puts_back_what_somebody_edited_and_leaves_alone_what_they_added(cluster, namespace):
-    stored = await created(cluster, config_map(namespace, {"a": "1"}))
-    await cluster.apply(config_map(namespace, {"a": "1"}), uid(stored))
+async def test_an_apply_puts_back_what_somebody_edited_and_leaves_alone_what_they_added(cluster, namespace, owner):
+    stored = await created(cluster, config_map(namespace, {"a": "1"}, ownerReferences=[owner]))
+    await cluster.apply(config_map(namespace, {"a": "1"}, ownerReferences=[owner]), uid(stored))
     await cluster.merge(CONFIG_MAPS, "plan", namespace, {"data": {"a": "edited", "theirs": "x"}})
-    await cluster.apply(config_map(namespace, {"a": "1"}), uid(stored))
+    await cluster.apply(config_map(namespace, {"a": "1"}, ownerReferences=[owner]), uid(stored))
     assert (await cluster.get(CONFIG_MAPS, "plan", namespace))["data"] == {"a": "1", "theirs": "x"}
 
 
-async def test_an_apply_of_the_same_changes_nothing(cluster, namespace):
-    stored = await created(cluster, config_map(namespace, {"a": "1"}))
-    first = await cluster.apply(config_map(namespace, {"a": "1"}), uid(stored))
-    second = await cluster.apply(config_map(namespace, {"a": "1"}), uid(stored))
+async def test_an_apply_of_the_same_changes_nothing(cluster, namespace, owner):
+    stored = await created(cluster, config_map(namespace, {"a": "1"}, ownerReferences=[owner]))
+    first = await cluster.apply(config_map(namespace, {"a": "1"}, ownerReferences=[owner]), uid(stored))
+    second = await cluster.apply(config_map(namespace, {"a": "1"}, ownerReferences=[owner]), uid(stored))
     assert second.object["metadata"]["resourceVersion"] == first.object["metadata"]["resourceVersion"]
 
 
-async def test_an_apply_to_an_object_with_another_uid_is_a_conflict(cluster, namespace):
-    await created(cluster, config_map(namespace, {"a": "1"}))
-    assert isinstance(await cluster.apply(config_map(namespace, {"a": "2"}), "another-uid"), Conflict)
+async def test_an_apply_to_an_object_with_another_uid_is_a_conflict(cluster, namespace, owner):
+    await created(cluster, config_map(namespace, {"a": "1"}, ownerReferences=[owner]))
+    assert isinstance(
+        await cluster.apply(config_map(namespace, {"a": "2"}, ownerReferences=[owner]), "another-uid"), Conflict
+    )
     assert (await cluster.get(CONFIG_MAPS, "plan", namespace))["data"] == {"a": "1"}
 
 
-async def test_an_apply_never_creates(cluster, namespace):
-    assert isinstance(await cluster.apply(config_map(namespace, {"a": "1"}), "some-uid"), Conflict)
+async def test_an_apply_never_creates(cluster, namespace, owner):
+    assert isinstance(
+        await cluster.apply(config_map(namespace, {"a": "1"}, ownerReferences=[owner]), "some-uid"), Conflict
+    )
     assert await cluster.get(CONFIG_MAPS, "plan", namespace) is None
 
 
 async def test_an_apply_without_a_controller_is_a_bug(cluster, namespace):
     with pytest.raises(ValueError, match="ConfigMap plan names no controller"):
-        await cluster.apply(config_map(namespace, {}, ownerReferences=[]), "some-uid")
+        await cluster.apply(config_map(namespace, {}), "some-uid")
 
 
 async def test_a_delete_with_the_right_uid_deletes(cluster, namespace):
