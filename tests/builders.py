@@ -74,6 +74,39 @@ def accelerator_class(name: str = "cpu", **spec: Any) -> Raw:
     return {"apiVersion": names.API_VERSION, "kind": names.CLASS_KIND, "metadata": metadata, "spec": merged(base, spec)}
 
 
+def large_deployment() -> Raw:
+    """A ModelDeployment with every field that reaches a pod; its class is `large_class`."""
+    return deployment(
+        "support-chat",
+        model={"source": "pvc://weights/llama/70b", "servedNames": ["support-chat", "chat"], "maxContextTokens": 16384},
+        parallelism={"tensor": 8},
+        accelerators={"classes": ["h100"]},
+        engine={
+            "image": "registry.example/worker:1",
+            "installationClaimName": "engine",
+            "args": {"max-num-seqs": 64, "enforce-eager": "true"},
+            "env": [{"name": "OMP_NUM_THREADS", "value": "4"}],
+        },
+        placement={
+            "nodeSelector": {"pool": "serving"},
+            "tolerations": [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}],
+            "priorityClassName": "high",
+        },
+        imagePullSecrets=[{"name": "registry"}],
+    )
+
+
+def large_class() -> Raw:
+    """The class that `large_deployment` names."""
+    return accelerator_class(
+        "h100",
+        device="Cuda",
+        resourceName="nvidia.com/gpu",
+        acceleratorsPerNode=8,
+        hostPerAccelerator={"cpu": "12", "memory": "128Gi"},
+    )
+
+
 def world(of: Raw | None = None, **parts: Any) -> World:
     """A world that holds a ModelDeployment and the class `cpu`, and nothing else; `parts` replace fields."""
     empty = World(

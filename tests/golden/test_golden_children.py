@@ -7,48 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from builders import Fleet, accelerator_class, deployment, manual
+from builders import Fleet, deployment, large_class, large_deployment, manual
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
 
 HERE = Path(__file__).parent / "children"
-
-
-def large() -> Fleet:
-    """Every field that reaches a pod is set."""
-    return Fleet(
-        deployment(
-            "support-chat",
-            model={
-                "source": "pvc://weights/llama/70b",
-                "servedNames": ["support-chat", "chat"],
-                "maxContextTokens": 16384,
-            },
-            parallelism={"tensor": 8},
-            accelerators={"classes": ["h100"]},
-            engine={
-                "image": "registry.example/worker:1",
-                "installationClaimName": "engine",
-                "args": {"max-num-seqs": 64, "enforce-eager": "true"},
-                "env": [{"name": "OMP_NUM_THREADS", "value": "4"}],
-            },
-            placement={
-                "nodeSelector": {"pool": "serving"},
-                "tolerations": [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}],
-                "priorityClassName": "high",
-            },
-            imagePullSecrets=[{"name": "registry"}],
-        ),
-        {
-            "h100": accelerator_class(
-                "h100",
-                device="Cuda",
-                resourceName="nvidia.com/gpu",
-                acceleratorsPerNode=8,
-                hostPerAccelerator={"cpu": "12", "memory": "128Gi"},
-            )
-        },
-    )
 
 
 def created(fleet: Fleet, kind: str) -> Any:
@@ -73,12 +36,12 @@ Dumper.add_representer(
 
 CASES: dict[str, Callable[[], Any]] = {
     "pod-small": lambda: created(Fleet(), "Pod"),
-    "pod-large": lambda: created(large(), "Pod"),
+    "pod-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "Pod"),
     "config-map-small": lambda: created(Fleet(), "ConfigMap"),
-    "config-map-large": lambda: created(large(), "ConfigMap"),
+    "config-map-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ConfigMap"),
     "service": lambda: created(Fleet(), "Service"),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
-    "revision-large": lambda: created(large(), "ControllerRevision"),
+    "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),
     "status-new": lambda: plan(Fleet().world()).status,
     "status-settled": lambda: status(Fleet(manual(2))),
     "status-no-room": lambda: status(Fleet(manual(2), room=1)),

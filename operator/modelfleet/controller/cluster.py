@@ -272,7 +272,7 @@ class KubernetesCluster:
                 method,
                 url,
                 headers=headers,
-                body=request.body,
+                body=json.dumps(request.body) if request.method == "POST" else request.body,
                 _request_timeout=aiohttp.ClientTimeout(total=30, connect=10),
             )
             async with AsyncExitStack() as stack:
@@ -296,6 +296,10 @@ class _Request:
 
     @property
     def content_type(self) -> str:
+        if self.method == "POST":
+            # The server spells YAML (JSON is YAML) anew at once. JSON it keeps as posted where a field is free-form, a
+            # ControllerRevision's data; any later patch spells it anew and is refused, because that data is immutable.
+            return "application/yaml"
         if self.method != "PATCH":
             return "application/json"
         return _PATCHES.get(self.verb, "application/apply-patch+yaml")

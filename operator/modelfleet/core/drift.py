@@ -13,6 +13,9 @@ from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Manifest
 
+_WHOLE = (("spec", "selector"), ("data",))
+"""A selector with one more key selects nothing, and the worker reads all of its plan."""
+
 
 def covers(observed: Any, wanted: Any) -> bool:
     """Whether `observed` holds all of `wanted`. The server leaves out what is false or empty, so absent equals that."""
@@ -26,14 +29,14 @@ def covers(observed: Any, wanted: Any) -> bool:
 
 def put_back(observed: Any, manifest: Manifest) -> tuple[Effect, ...]:
     """The effects that make an observed child of ours equal to `manifest` again; none if it is, or if it is going."""
-    if raw.at(observed, "metadata", "deletionTimestamp") is not None:
-        return ()
-    if _needs_recreation(observed, manifest):
-        return (delete(observed, manifest), Create(manifest))
+    going = raw.at(observed, "metadata", "deletionTimestamp") is not None
     content = {key: part for key, part in manifest.items() if key not in ("apiVersion", "kind", "metadata")}
-    if covers(observed, content) and labels_kept(observed, manifest) and _selector_kept(observed, manifest):
+    whole = all(raw.mapping(observed, *path) == raw.mapping(manifest, *path) for path in _WHOLE)
+    if going or (whole and covers(observed, content) and labels_kept(observed, manifest)):
         return ()
-    return (Apply(manifest, raw.uid(observed)),)
+    if _apply_suffices(observed, manifest):
+        return (Apply(manifest, raw.uid(observed)),)
+    return (delete(observed, manifest), Create(manifest))
 
 
 def labels_kept(observed: Any, manifest: Manifest) -> bool:
@@ -60,17 +63,11 @@ def image_edited(pod: Any, image: str) -> bool:
     return any(entry.get("manager") != names.FIELD_MANAGER for entry in owners)
 
 
-def _needs_recreation(observed: Any, manifest: Manifest) -> bool:
+def _apply_suffices(observed: Any, manifest: Manifest) -> bool:
+    """Whether server-side apply can put the object back."""
     if manifest["kind"] == "ConfigMap":
-        return bool(raw.mapping(observed, "data") != manifest["data"])
-    if manifest["kind"] == "Service":
-        return _ports(observed) - _ports(manifest) != set()
-    return False
-
-
-def _selector_kept(observed: Any, manifest: Manifest) -> bool:
-    """A selector with one more key selects nothing, so a Service's is compared whole; the API replaces it whole too."""
-    return bool(raw.mapping(observed, "spec", "selector") == raw.mapping(manifest, "spec", "selector"))
+        return bool(raw.mapping(observed, "data") == manifest["data"])
+    return _ports(observed) <= _ports(manifest)
 
 
 def _ports(service: Any) -> set[tuple[int, str]]:
