@@ -40,7 +40,9 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
     """The options. Raises OptionsError; --help and --version print and exit."""
-    parser = _Parser(prog="modelfleet-operator", description="Runs the controller of modelfleet.dev/v1alpha1.")
+    parser = _Parser(
+        prog="modelfleet-operator", allow_abbrev=False, description="Runs the controller of modelfleet.dev/v1alpha1."
+    )
     add = _Adder(parser, environment)
     add("worker-image", str, None, "image of the worker pods, unless a ModelDeployment names its own (required)")
     add("image-pull-policy", _choice("Always", "IfNotPresent", "Never"), "IfNotPresent", "pull policy of that image")

@@ -135,7 +135,7 @@ class WorkQueue(Generic[K]):
             case Done(again_after_s):
                 self._failures.pop(key, None)
                 if again_after_s is not None:
-                    self.add(key, again_after_s)
+                    self.add(key, max(again_after_s, self._debounce_s))  # a zero must not spin
 
     def _schedule(self, key: K, after_s: float) -> None:
         due = self._now() + after_s

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -158,9 +158,9 @@ class _Calm(logging.Filter):
         return seldom
 
 
-def configure_logs(level: str) -> None:
-    """One JSON object a line on standard error; kopf and the HTTP server only from warnings up."""
-    handler = logging.StreamHandler(sys.stderr)
+def configure_logs(level: str, stream: TextIO = sys.stderr) -> None:
+    """One JSON object a line on `stream`; kopf and the HTTP server only from warnings up."""
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(_JsonFormatter())
     handler.addFilter(_Calm())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -1,0 +1,51 @@
+"""The operator's flags and variables."""
+
+import pytest
+
+from modelfleet.controller.main import main
+from modelfleet.controller.options import OptionsError, parse
+
+IMAGE = "--worker-image=worker:1"
+
+
+def test_the_image_is_enough():
+    options = parse([IMAGE], {})
+    assert (options.settings.worker_image, options.namespaces, options.metrics_port) == ("worker:1", (), 8080)
+
+
+def test_a_flag_beats_its_variable_and_a_variable_its_default():
+    variables = {"MODELFLEET_WORKER_IMAGE": "worker:2", "MODELFLEET_DRAIN_SECONDS": "7", "MODELFLEET_WORKERS": "3"}
+    options = parse(["--workers=5"], variables)
+    assert (options.settings.worker_image, options.settings.drain_s, options.workers) == ("worker:2", 7.0, 5)
+
+
+def test_namespaces_are_separated_by_commas():
+    assert parse([IMAGE, "--namespaces=a, b,"], {}).namespaces == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "sentence"),
+    [
+        pytest.param([], {}, "the worker image is not known", id="no image"),
+        pytest.param([IMAGE, "--metrics-port=http"], {}, "from 0 to 65535, not 'http'", id="a port that is no number"),
+        pytest.param([IMAGE, "--metrics-port=70000"], {}, "from 0 to 65535, not '70000'", id="a port that is too high"),
+        pytest.param([IMAGE, "--drain-seconds=-1"], {}, "from 0 to 86400, not '-1'", id="a negative time"),
+        pytest.param([IMAGE, "--drain-seconds=nan"], {}, "from 0 to 86400, not 'nan'", id="a time that is no number"),
+        pytest.param([IMAGE, "--log-level=loud"], {}, "must be one of debug, info, warning, error", id="a level"),
+        pytest.param([IMAGE, "--worker-imag=x"], {}, "unrecognized arguments: --worker-imag=x", id="a mistyped flag"),
+        pytest.param([IMAGE], {"MODELFLEET_WORKERS": "many"}, "--workers: must be a whole number", id="a variable"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_that_says_how_to_get_help(arguments, variables, sentence):
+    with pytest.raises(OptionsError) as caught:
+        parse(arguments, variables)
+    assert sentence in str(caught.value)
+    assert str(caught.value).endswith("see modelfleet-operator --help")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_flag_ends_the_process_with_status_2_and_its_sentence(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--workers=none", IMAGE])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
