@@ -2,8 +2,10 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from modelfleet.api import names
@@ -101,6 +103,12 @@ class Site:
         first = running.stdout.read(1)
         assert first, running.communicate()
         return running
+
+    def load_argv(self, name: str, seconds: float) -> list[str]:
+        """The command line of tests/e2e/load.py on the Service."""
+        script = Path(__file__).with_name("load.py")
+        url = f"http://{self.address(name)}/v1/chat/completions"
+        return self.cluster.netns_argv([sys.executable, str(script), url, name, str(seconds)])
 
     def run_in_pod(self, pod: str, script: str) -> str:
         """The output of a Python script inside the worker container."""

@@ -254,6 +254,8 @@ class Node:
             "resolvConf": str(self.folder / "resolv.conf"),
             "podLogsDir": str(self.folder / "pod-logs"),
             "volumePluginDir": str(self.folder / "volume-plugins"),
+            # A worker whose cause of failure is mended is tried again soon, not after the kubelet's usual five minutes.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "15s"},
             # The disk is the user's, and images can't be pulled again: nothing is evicted or collected for space.
             "evictionHard": {},
             "imageGCHighThresholdPercent": 100,

@@ -1,0 +1,45 @@
+"""Steady load on a Service from inside the cluster's network: `load.py URL MODEL SECONDS`; ends early when its input does.
+
+Prints one JSON object: the number of answers, and what went wrong with each other request.
+"""
+
+import json
+import sys
+import threading
+import time
+import urllib.request
+
+CLIENTS = 4
+
+
+def client(url: str, model: str, ends_s: float, stop: threading.Event, results: list[str]) -> None:
+    """One request after the other, each on a connection of its own."""
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "x"}], "max_tokens": 20}).encode()
+    while not stop.is_set() and time.monotonic() < ends_s:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                json.load(response)
+                results.append("")
+        except (OSError, ValueError) as error:
+            results.append(f"{type(error).__name__}: {error}")
+            time.sleep(0.1)
+
+
+def main(url: str, model: str, seconds: float) -> None:
+    """Runs the clients until the time is over or standard input ends."""
+    results: list[str] = []
+    stop = threading.Event()
+    shared = (url, model, time.monotonic() + seconds, stop, results)
+    threads = [threading.Thread(target=client, args=shared) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    sys.stdin.read()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    print(json.dumps({"answered": results.count(""), "failed": [result for result in results if result]}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]))
