@@ -1,4 +1,4 @@
-"""Steady load on a Service from inside the cluster's network: `load.py URL MODEL SECONDS`; ends early when its input does.
+"""Steady load on a Service from inside the network: `load.py URL MODEL SECONDS`; ends early when its input does.
 
 Prints one JSON object: the number of answers, and what went wrong with each other request.
 """

@@ -1,4 +1,4 @@
-"""The stand-in engine as an installation that a pod mounts at /opt/engine, with knobs that a test may turn meanwhile."""
+"""The stand-in engine as an installation that a pod mounts at /opt/engine, with knobs that a test turns meanwhile."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 _STAND_IN = Path(__file__).parent.parent / "stand_in_engine.py"
 _DISTRIBUTIONS = ("uvicorn", "starlette", "anyio", "h11", "idna", "click", "typing-extensions")
-# The worker starts `bin/python -m vllm... serve MODEL --flags`; this runs the stand-in instead, with the same arguments.
+# The worker starts `bin/python -m vllm... serve MODEL --flags`; this runs the stand-in with the same arguments.
 _PYTHON = f"""#!/usr/bin/python3.11
 import json, os, sys
 here = "/opt/engine"

@@ -19,7 +19,7 @@ class Device(StrEnum):
 
 
 class HostPerAccelerator(ApiModel):
-    """What a worker gets of its node for each accelerator, as requests and limits."""
+    """What a worker gets of its node for each accelerator, as requests."""
 
     cpu: Quantity | None = None
     """CPU cores for each accelerator, such as 12 or 500m. Default: none requested."""
