@@ -35,7 +35,8 @@ def _print_stream(lines: "urllib.response.addinfourl") -> int:
             if "error" in chunk:
                 print(f"error inside the stream: {chunk['error']}", file=sys.stderr)
                 return 1
-            print(chunk["choices"][0]["delta"].get("content") or "", end="", flush=True)
+            for choice in chunk["choices"]:  # none in a chunk that tells the usage
+                print(choice["delta"].get("content") or "", end="", flush=True)
     print("the stream ended before [DONE]", file=sys.stderr)
     return 1
 
