@@ -184,6 +184,8 @@ async def events(engine: Engine, count: int) -> AsyncIterator[str]:
         yield event({"choices": [{"index": 0, "delta": {"content": f"{number} "}}]})
     if done < count:
         yield event({"error": {"message": "EngineCore encountered an issue.", "code": 500}})
+    else:
+        yield event({"choices": [], "usage": {"completion_tokens": done}})
     yield "data: [DONE]\n\n"
 
 

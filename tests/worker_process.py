@@ -112,6 +112,7 @@ class Worker:
         """A streamed chat completion of so many tokens."""
         messages = [{"role": "user", "content": "hi"}]
         body = {"model": NAME, "messages": messages, "max_tokens": tokens, "ignore_eos": True, "stream": True}
+        body["stream_options"] = {"include_usage": True}
         timeout = aiohttp.ClientTimeout(total=None)
         return self.session.post(f"{self._http}/v1/chat/completions", json=body, timeout=timeout)
 

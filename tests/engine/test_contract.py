@@ -1,5 +1,6 @@
 """What the worker relies on in an engine: the same stories on the stand-in and the real vLLM, one start each."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -41,7 +42,6 @@ async def test_a_killed_worker_process_becomes_a_failure_that_leaves_nothing_beh
         said = worker.termination
         assert (said["reason"], said["phase"], said["exitCode"]) == ("EngineDied", "serving", 0)
         assert "worker" in said["message"]
-        assert "died unexpectedly" in said["log"]
         assert not living(below)
     assert set(os.listdir("/dev/shm")) - shared_memory == set()
 
@@ -106,12 +106,13 @@ async def _drains_while_it_streams(worker: Worker, tokens: int) -> None:
         await worker.until(lambda: _refuses(worker))
         refused = await worker.api("/v1/models")
         assert (refused.headers["Retry-After"], refused.headers["Connection"]) == ("1", "close")
-        assert await worker.in_flight() == 1, "the stream still runs, so the last step came before its end"
+        # The stream still runs, so the last step came before its end.
+        assert await worker.in_flight() == 1, worker.log
         assert (await worker.status("/livez")).status == 200
         events = [line for line in (await answer.content.read()).decode().splitlines() if line]
     assert events[-1] == "data: [DONE]"
     assert not [event for event in events if '"error"' in event]
-    assert len(events) >= tokens - 1  # the first line was read before; vLLM ends with a chunk without a token
+    assert json.loads(events[-2].removeprefix("data: "))["usage"]["completion_tokens"] == tokens
     assert await worker.exit_code() == 0
     assert worker.termination is None
     assert not living(below)
