@@ -39,8 +39,6 @@ def _what_is_there(folder: Path) -> str:
     except FileNotFoundError:
         nearest = next(parent for parent in folder.parents if parent.exists())
         return f"the folder does not exist, and {nearest} holds {_listing(nearest)}"
-    except NotADirectoryError:
-        return "it is a file, not a folder"
     except OSError as error:
         return f"the folder cannot be read by user {os.getuid()}: {error.strerror}"
     return f"the folder has no config.json; it holds {_quoted(names)}"
