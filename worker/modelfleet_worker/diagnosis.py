@@ -113,6 +113,10 @@ _DID = {
     Reason.MODEL_NOT_FOUND: "The engine did not find the model",
     Reason.ENGINE_START_TIMEOUT: "The engine gave up starting",
 }
+# The names of exceptions and programs say nothing to a user; behind the first sentence come vLLM's own flags and links.
+_NAMES = re.compile(r"^(?:(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception): |Value error, |[\w.]+(?: serve)?: error: )")
+_FURTHER = re.compile(r"(?<=.{40})\. (?=[A-Z])| \[type=")
+_ONE_REQUEST = re.compile(r"max seq len \((?P<wanted>\d+)\).*estimated maximum model length is (?P<fits>\d+)")
 _LOOK = "Look at the log of the worker's container (kubectl logs --previous)."
 
 
@@ -161,14 +165,11 @@ class Evidence:
         for rule in _RULES:
             # Once it served, its arguments and its model were accepted: words like those are then about a request.
             if rule.reason in self._first and (starting or rule.reason is Reason.ENGINE_OUT_OF_MEMORY):
-                return rule.reason, f"{_DID[rule.reason]}: {_sentence(self._first[rule.reason])}.", rule.remedy
+                return rule.reason, _told(rule.reason, self._first[rule.reason]), rule.remedy
         if starting and exit_code == 2:
             said = self._last[-1] if self._last else "it said nothing"
-            return (
-                Reason.ENGINE_ARGUMENTS_REFUSED,
-                f"The engine refused an argument: {_sentence(said)}.",
-                "Correct spec.engine.args.",
-            )
+            reason = Reason.ENGINE_ARGUMENTS_REFUSED
+            return reason, _told(reason, said), "Correct spec.engine.args."
         doing = {"starting": "while it started", "serving": "while it served", "draining": "while it drained"}[phase]
         message = f"The engine ended {doing}, {_how(exit_code)}"
         if self._worker_died:
@@ -183,6 +184,14 @@ class Evidence:
 def clean(line: str) -> str:
     """A line without colours, process ids and times, cut to a bounded length."""
     return _PREFIX.sub("", _ANSI.sub("", line).strip())[:_LINE_CHARACTERS].strip()
+
+
+def _told(reason: Reason, words: str) -> str:
+    """What happened, as a sentence, from the engine's words."""
+    if found := _ONE_REQUEST.search(words):
+        return f"{_DID[reason]} of {found['wanted']} tokens; {found['fits']} tokens would fit."
+    said = _FURTHER.split(_NAMES.sub("", words), maxsplit=1)[0]
+    return f"{_DID[reason]}: {_sentence(said)}."
 
 
 def _sentence(words: str) -> str:

@@ -63,6 +63,42 @@ def test_a_start_that_failed_is_named_after_what_was_said(lines, exit_code, reas
     assert (found.reason, words in found.message, found.remedy != "") == (reason, True, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "exit_code", "message"),
+    [
+        pytest.param(
+            NO_KV,
+            1,
+            "The KV cache has no room for one request of 4096 tokens; 896 tokens would fit.",
+            id="the size that would fit, without GiB that round to nothing",
+        ),
+        pytest.param(
+            "main.py serve: error: argument --dtype: invalid choice: 'float3' (choose from 'auto')",
+            2,
+            "The engine refused an argument: argument --dtype: invalid choice: 'float3' (choose from 'auto').",
+            id="not the program's name",
+        ),
+        pytest.param(
+            HEADS.rstrip(".") + ". [type=value_error, input_value=ArgsKwargs((), {'model_co...",
+            1,
+            "The engine refused the model: Total number of attention heads (4) must be divisible by tensor parallel"
+            " size (3).",
+            id="nothing of pydantic's",
+        ),
+        pytest.param(
+            "Error parsing config for /m: The checkpoint has model type `nope` but Transformers does not recognize this"
+            " architecture. This could be because of an issue with the checkpoint.",
+            1,
+            "The engine refused the model: Error parsing config for /m: The checkpoint has model type `nope` but"
+            " Transformers does not recognize this architecture.",
+            id="the first sentence",
+        ),
+    ],
+)
+def test_a_sentence_holds_what_a_user_needs(line, exit_code, message):
+    assert failure([line], exit_code, "starting").message == message
+
+
 def test_a_lack_of_memory_wins_over_what_it_broke():
     assert failure([OOM, DERIVED], 1, "starting").reason == "EngineOutOfMemory"
 

@@ -130,6 +130,26 @@ async def test_a_request_with_a_token(board: Board, path: str, token: str, statu
     assert sum(board.read().ended.values()) == 0, "it is not a client's"
 
 
+async def test_the_supervisor_passes_a_drain(board: Board) -> None:
+    gate, client = Gate(answer), Client()
+    board.set_mode(Mode.REFUSE)
+    await gate(http(CHAT, (b"x-modelfleet-supervisor", TOKEN.encode())), client.receive, client.send)
+    assert (client.status, sum(board.read().ended.values())) == (200, 0)
+
+
+async def test_a_cancelled_request_is_no_longer_in_flight(board: Board) -> None:
+    async def hangs(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.Event().wait()
+
+    client = Client()
+    running = asyncio.create_task(Gate(hangs)(http(CHAT), client.receive, client.send))
+    await asyncio.sleep(0)
+    assert board.read().in_flight == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert board.read().in_flight == 0
+
+
 async def test_a_websocket_is_refused(board: Board) -> None:
     client = Client()
     await Gate(answer)({"type": "websocket", "path": "/v1/realtime", "headers": []}, client.receive, client.send)
