@@ -212,7 +212,8 @@ async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
     finally:
         await worker.session.close()
         for pid in [process.pid, *worker.below] if process.poll() is None else []:
-            os.kill(pid, signal.SIGKILL)
+            if not processes.is_resource_tracker(pid):  # those end by themselves, once they removed the shared memory
+                os.kill(pid, signal.SIGKILL)
         process.wait()
         shutil.rmtree(scratch)
 

@@ -62,7 +62,7 @@ def kill_descendants(timeout_s: float) -> list[int]:
     while left := descendants(os.getpid()):
         passed_s = time.monotonic() - start_s
         for pid in left:
-            if passed_s > _TRACKER_S or not _is_resource_tracker(pid):
+            if passed_s > _TRACKER_S or not is_resource_tracker(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         reap(None)
@@ -73,7 +73,8 @@ def kill_descendants(timeout_s: float) -> list[int]:
     return []
 
 
-def _is_resource_tracker(pid: int) -> bool:
+def is_resource_tracker(pid: int) -> bool:
+    """Whether `pid` is the helper of Python's multiprocessing that removes shared memory when its users are gone."""
     try:
         return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
