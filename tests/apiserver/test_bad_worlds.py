@@ -28,6 +28,19 @@ def test_a_pod_that_finds_no_node_is_told_with_the_scheduler_s_words_and_placed_
     fleet.settled()
 
 
+def test_a_rollout_whose_pod_fits_no_node_says_so_and_the_old_replica_serves_on(operator, fleet):
+    fleet.create_class()
+    fleet.apply(fleet.deployment())
+    fleet.settled()
+    nowhere = fleet.deployment(placement={"nodeSelector": {"no": "such-node"}})
+    fleet.apply(nowhere)
+    message = fleet.wait_condition("Progressing", "False", "Unschedulable")
+    assert "node affinity/selector" in message
+    assert fleet.condition("Ready")[0] == "True"
+    fleet.apply(fleet.deployment())
+    fleet.settled()
+
+
 def test_what_admission_refuses_is_told_with_its_words_and_tried_again(operator, fleet):
     quota = {
         "apiVersion": "v1",

@@ -86,6 +86,15 @@ def test_a_child_that_lost_the_label_by_which_it_is_found_gets_it_back(settled):
     settled.wait("the label is back", lambda: settled.child_names("services") == ["chat"])
 
 
+def test_a_pod_that_was_given_to_another_deployment_by_its_label_comes_back_and_is_not_replaced(settled):
+    (pod,) = settled.children("pods")
+    edit = {"metadata": {"labels": {names.DEPLOYMENT_LABEL: "other"}}}
+    settled.api.patch(settled.path("pods", pod["metadata"]["name"]), edit)
+    settled.wait("the pod is back", lambda: settled.child_names("pods") == [pod["metadata"]["name"]])
+    settled.settled()
+    assert [child["metadata"]["uid"] for child in settled.children("pods")] == [pod["metadata"]["uid"]]
+
+
 @pytest.mark.parametrize("plural", ["pods", "services", "configmaps", "controllerrevisions"])
 def test_a_child_that_was_deleted_by_hand_is_made_again(settled, plural):
     (before,) = settled.children(plural)

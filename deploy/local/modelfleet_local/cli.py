@@ -91,6 +91,9 @@ def _up(arguments: argparse.Namespace) -> int:
 
 def _down(arguments: argparse.Namespace) -> int:
     for cluster in _chosen(arguments):
+        if not cluster.leftovers():
+            print(f"cluster {cluster.name} is not there", file=sys.stderr)
+            continue
         cluster.down()
         print(f"cluster {cluster.name} is down; its logs stay in {cluster.logs}", file=sys.stderr)
     return 0

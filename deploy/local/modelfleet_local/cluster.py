@@ -98,7 +98,9 @@ class Cluster:
                 self._say(f"cluster {self.name} is up already")
                 return
             if cleanup.leftovers(self.paths, self._processes):
-                self._say(f"removing what an earlier cluster {self.name} left behind")
+                ended = [part for part, pid in self.processes().items() if pid is None]
+                why = f"it is not whole ({', '.join(ended)} ended)" if ended else "it did not end cleanly"
+                self._say(f"cluster {self.name} starts anew, without its objects, because {why}")
                 cleanup.remove(self.paths, self._processes)
             try:
                 self._start()

@@ -47,6 +47,7 @@ def _column(name: str, kind: str, path: str, description: str, priority: int = 0
 
 _AGE = _column("Age", "date", ".metadata.creationTimestamp", "How old the object is.")
 _READY = '.status.conditions[?(@.type=="Ready")]'
+_PROGRESSING = '.status.conditions[?(@.type=="Progressing")]'
 
 KINDS = (
     Kind(
@@ -60,6 +61,7 @@ KINDS = (
             _column("Serving", "integer", ".status.readyReplicas", "Replicas that serve."),
             _column("Layout", "string", ".status.plan.pools[0].layout", "How a replica is spread over accelerators."),
             _column("Why", "string", f"{_READY}.reason", "Why it is or is not ready; see docs/conditions.md."),
+            _column("Progress", "string", f"{_PROGRESSING}.reason", "What is being done, or what stands in its way."),
             _AGE,
             _column("Class", "string", ".status.plan.pools[0].class", "The AcceleratorClass in use.", 1),
             _column("Message", "string", f"{_READY}.message", "The reason in a sentence.", 1),

@@ -28,6 +28,10 @@ _END_TO_END = (
     " load and lengths that they hold for"
 )
 
+_END_TO_END_SPELLINGS = frozenset(
+    {"latency", "e2e", "e2elatency", "endtoend", "endtoendlatency", "p95", "p99", "e2ep95"}
+)
+
 
 class Model(ApiModel):
     """What is served."""
@@ -110,7 +114,7 @@ class Objective(ApiModel):
         ),
     ]
     """Required. The prompt and answer lengths that the promise holds for."""
-    e2e_latency: Annotated[None, Refused(_END_TO_END), Field(alias=_E2E)] = None
+    e2e_latency: Annotated[None, Refused(_END_TO_END, _END_TO_END_SPELLINGS), Field(alias=_E2E)] = None
     """Always refused: an end-to-end latency depends on how long the answer is. Write ttft and tpot instead."""
 
 

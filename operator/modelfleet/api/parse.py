@@ -13,11 +13,12 @@ from pydantic_core import ErrorDetails
 from modelfleet.api import rules
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
-from modelfleet.api.schema import ApiModel, Needed
+from modelfleet.api.schema import ApiModel, Needed, Refused
 
 Raw = Mapping[str, Any]
 Place = tuple[str | int, ...]
 M = TypeVar("M", ModelDeployment, AcceleratorClass)
+_INT64 = 2**63  # a larger whole number is none to the API server
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,13 @@ def _parse(kind: type[M], raw: Raw, extra: Literal["ignore", "forbid"]) -> M | t
 
 
 def _as_served(value: Any) -> Any:
-    """As the API server sees it: a field that is null is a field that is not there, and 2.0 is a whole number."""
+    """As the API server sees it: a field that is null is a field that is not there, 2.0 is a whole number."""
     match value:
         case Mapping():
             return {key: _as_served(item) for key, item in value.items() if item is not None}
         case list() | tuple():
             return [_as_served(item) for item in value]
-        case float() if value.is_integer():
+        case float() if value.is_integer() and abs(value) < _INT64:
             return int(value)
     return value
 
@@ -94,7 +95,7 @@ def _faults(kind: type[ApiModel], raw: Any, errors: Iterable[ErrorDetails]) -> I
             field = _model_at(kind, place[:-1]).field(str(place[-1]))
             needed = next((mark for mark in field.metadata if isinstance(mark, Needed)), None)
             if needed is None:
-                yield Fault(place, f"is required: {_summary(field.description)}")
+                yield Fault(place, f"is required: {_summary(field.description)}".removesuffix(": "))
             elif needed.unless not in _value_at(raw, place[:-1]):
                 yield Fault(place, needed.message)
         elif error["type"] == "extra_forbidden":
@@ -171,7 +172,14 @@ def _summary(description: str | None) -> str:
 def _unknown_field(kind: type[ApiModel], place: Place) -> str:
     """The sentence for a field that does not exist, with the nearest ones that do."""
     wrong, parent = str(place[-1]), ".".join(str(step) for step in place[:-1] if isinstance(step, str))
-    names = list(_model_at(kind, place[:-1]).aliases())
+    model = _model_at(kind, place[:-1])
+    refused = {
+        alias: mark for alias in model.aliases() for mark in model.field(alias).metadata if isinstance(mark, Refused)
+    }
+    for mark in refused.values():
+        if wrong.lower() in mark.spellings:
+            return mark.message
+    names = [alias for alias in model.aliases() if alias not in refused]
     near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.7)
     elsewhere = [
         path for path in _paths(kind) if path.rpartition(".")[2] == wrong and path.rpartition(".")[0] != parent

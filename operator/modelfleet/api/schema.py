@@ -75,9 +75,13 @@ class Needed:
 
 @dataclass(frozen=True)
 class Refused:
-    """A field that exists only so that writing it gets a reason instead of "unknown field"."""
+    """A field that exists only so that writing it gets a reason instead of "unknown field".
+
+    `spellings`: other names, in lower case, that mean the same and get the same reason from lint.
+    """
 
     message: str
+    spellings: frozenset[str] = frozenset()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Refuses every value."""

@@ -103,6 +103,8 @@ def _faults(content: Any) -> tuple[Fault, ...] | None:
     group = str(content.get("apiVersion", "")).partition("/")[0]
     kind = content.get("kind")
     models = {names.DEPLOYMENT_KIND: ModelDeployment, names.CLASS_KIND: AcceleratorClass}
+    if "apiVersion" not in content and kind is None and content.keys() & {"metadata", "spec"}:
+        return (Fault((), "this object does not say what it is: it needs apiVersion and kind"),)
     if "apiVersion" not in content and kind in models:
         return (Fault(("apiVersion",), f"is required: {names.API_VERSION}"),)
     if group != names.GROUP:

@@ -1,6 +1,7 @@
 """YAML in and out: objects with the lines that their fields stand on, and manifests in a stable form."""
 
 import io
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -55,8 +56,9 @@ def documents(text: str) -> Iterator[Document]:
     """The documents of a text, one after the other. Raises UnreadableError at the first that is not YAML."""
     yaml = _yaml()
     yaml.version = (1, 1)  # as kubectl reads: yes and no are truth values
-    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, YAMLError
 
+    warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)  # 1e6 is a number to kubectl, too
     try:
         for node in yaml.load_all(text):
             yield Document(_plain(node), node)

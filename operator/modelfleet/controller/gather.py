@@ -24,8 +24,9 @@ _BY_KIND = {resource.kind: resource for resource in CHILDREN}
 class Gatherer:
     """Reads worlds, and remembers between reads what no read shows.
 
-    This is: since when a pod has been out of the Service, which child names other objects were found to hold, and what
-    the API server last refused. Losing it costs time (a drain waits anew, a create is tried once), never correctness.
+    This is: since when a pod has been out of the Service, which child names other objects were found to hold, which
+    pods there were (one whose label was edited is no longer listed), and what the API server last refused. Losing it
+    costs time (a drain waits anew, a create is tried once), never correctness.
     """
 
     def __init__(self, cluster: Cluster, settings: Settings, now: Callable[[], datetime]) -> None:
@@ -33,6 +34,7 @@ class Gatherer:
         self._not_serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
         self._refused: dict[Key, str] = {}
+        self._pods: dict[Key, set[str]] = {}
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
@@ -41,6 +43,7 @@ class Gatherer:
             self.forget(key)
             return None
         pods, services, config_maps, revisions, classes = await self._lists(key)
+        self._look_for_missed(key, pods)
         return World(
             deployment=deployment,
             classes={item["metadata"]["name"]: item for item in classes},
@@ -71,6 +74,15 @@ class Gatherer:
         self._refused.pop(key, None)
         self._not_serving_since.pop(key, None)
         self._taken.pop(key, None)
+        self._pods.pop(key, None)
+
+    def _look_for_missed(self, key: Key, pods: tuple[Raw, ...]) -> None:
+        """A pod that was listed before and is not now is gone, or its label was edited: it is read by its name."""
+        listed = {pod["metadata"]["name"] for pod in pods}
+        held = self._taken.setdefault(key, set())
+        held -= {("Pod", name) for name in listed}
+        held |= {("Pod", name) for name in self._pods.get(key, set()) - listed}
+        self._pods[key] = listed
 
     async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
         labels = f"{names.DEPLOYMENT_LABEL}={key.name}"

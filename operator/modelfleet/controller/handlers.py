@@ -1,6 +1,6 @@
 """What wakes a reconcile. Never what a reconcile does. Runs in kopf's thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,15 +52,26 @@ def registry(triggers: Triggers, noticed: Callable[[], None]) -> kopf.OperatorRe
         noticed()
         triggers.add_all()
 
-    async def child_changed(namespace: str | None, labels: kopf.Labels, **_: Any) -> None:
+    async def child_changed(namespace: str | None, body: kopf.Body, **_: Any) -> None:
         noticed()
-        triggers.add(Key(str(namespace), labels[names.DEPLOYMENT_LABEL]))
+        for name in deployments_of(body["metadata"]):
+            triggers.add(Key(str(namespace), name))
 
     for child in CHILDREN:
         kopf.on.event(*_selector(child), labels={names.DEPLOYMENT_LABEL: kopf.PRESENT}, registry=handlers)(
             child_changed
         )
     return handlers
+
+
+def deployments_of(metadata: Mapping[str, Any]) -> set[str]:
+    """The ModelDeployments that a child's event is about: the one that its label names, and the one that owns it,
+    which differ after somebody has edited the label."""
+    owners = metadata.get("ownerReferences") or ()
+    names_found = {
+        str(owner["name"]) for owner in owners if owner.get("controller") and owner.get("kind") == names.DEPLOYMENT_KIND
+    }
+    return names_found | {metadata["labels"][names.DEPLOYMENT_LABEL]}
 
 
 def _selector(resource: Resource) -> tuple[str, str, str]:

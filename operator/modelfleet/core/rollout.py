@@ -40,7 +40,7 @@ class Way(StrEnum):
     NONE = "None"  # no old pods
     SURGE = "Surge"  # the new pod first
     DELETE_FIRST = "DeleteFirst"  # an old pod makes room
-    BLOCKED = "Blocked"  # no room, and no old pod holds enough of it
+    BLOCKED = "Blocked"  # no room, and no old pod holds enough of it, or no node is fit at all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,17 +116,19 @@ def _retry_left_s(scene: Scene, pod: PodView) -> float:
 def _way(scene: Scene, old: list[PodView], current: list[PodView]) -> Way:
     if not old:
         return Way.NONE
-    stuck = _out_of_room(current)
+    stuck = _without_node(current)
     if stuck is None or elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
         return Way.SURGE
+    if not stuck.lacks:
+        return Way.BLOCKED  # no node is fit for it, however empty
     if any(pod.terminating for pod in scene.pods):
         return Way.SURGE  # room is about to be free
     return Way.DELETE_FIRST if any(_makes_room(pod, stuck) for pod in old) else Way.BLOCKED
 
 
-def _out_of_room(current: list[PodView]) -> PodView | None:
-    """The current pod that has no node for lack of room; none while another one is on its way up."""
-    return next((pod for pod in current if pod.unschedulable and pod.lacks), None)
+def _without_node(current: list[PodView]) -> PodView | None:
+    """The current pod that has no node."""
+    return next((pod for pod in current if pod.unschedulable), None)
 
 
 def _makes_room(old: PodView, stuck: PodView) -> bool:
@@ -142,7 +144,7 @@ def _old_victims(scene: Scene, old: list[PodView], current: list[PodView], way: 
     floor = scene.replicas
     if way is Way.DELETE_FIRST:
         floor -= 1
-        stuck = _out_of_room(current)
+        stuck = _without_node(current)
         useful = [pod for pod in rest if stuck is not None and _makes_room(pod, stuck)]
         idle = [pod for pod in useful if not pod.ready]
         return [*hopeless, *(idle[:1] or useful[: max(0, up - floor)][:1])]
@@ -196,7 +198,7 @@ def _create(scene: Scene, current: list[PodView], old: list[PodView]) -> tuple[i
 
 
 def _patience_left_s(scene: Scene, old: list[PodView], current: list[PodView]) -> float | None:
-    stuck = _out_of_room(current) if old else None
+    stuck = _without_node(current) if old else None
     if stuck is None:
         return None
     left = SURGE_PATIENCE_S - elapsed_s(stuck.unschedulable_since, scene.now)

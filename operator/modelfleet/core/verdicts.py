@@ -112,7 +112,7 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
     stuck = _unschedulable(s)
     waits = s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and s.step.victims)
     if stuck is not None and not waits:
-        return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s)}")
+        return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
     return None
 
 

@@ -3,14 +3,15 @@
 import io
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from api_cases import BAD, GOOD
-from api_objects import CLASS, DEPLOYMENT, Bad, changed
+from api_cases import BAD, END_TO_END, GOOD
+from api_objects import CLASS, DEPLOYMENT, OBJECTIVE, Bad, changed
 from modelfleet.cli.main import main
 
 SAMPLES = Path(__file__).parents[3] / "deploy" / "samples"
@@ -155,6 +156,12 @@ def test_standard_input_is_read(capsys: Captured, monkeypatch: pytest.MonkeyPatc
         pytest.param(
             "text", "this is not a Kubernetes object: it needs apiVersion, kind, metadata and spec", id="text"
         ),
+        pytest.param(
+            {"metadata": {"name": "x"}, "spec": {}},
+            "this object does not say what it is: it needs apiVersion and kind",
+            id="no header",
+        ),
+        pytest.param({**CLASS, "metadata": None}, "metadata: is required", id="no metadata"),
         pytest.param(changed(CLASS, {"metadata": {}}), "metadata.name: is required: The object's name", id="no name"),
         pytest.param({**CLASS, "specs": {}}, "specs: unknown field, did you mean spec?", id="a field beside the spec"),
     ],
@@ -164,6 +171,26 @@ def test_an_object_that_is_hardly_one_is_told(capsys: Captured, write: Any, mani
 
     assert status == 1
     assert [line.split(": ", 1)[1] for line in out] == [says]
+
+
+@pytest.mark.parametrize("spelling", ["latency", "e2e", "endToEndLatency"])
+def test_an_end_to_end_objective_gets_the_reason_whatever_it_is_called(
+    capsys: Captured, write: Any, spelling: str
+) -> None:
+    path = write(yaml.safe_dump(changed(DEPLOYMENT, {f"{OBJECTIVE}.{spelling}": "5s"})))
+    _, out, _ = lint(capsys, path)
+
+    assert [line.partition(f"{spelling}: ")[2] for line in out] == [END_TO_END]
+
+
+def test_a_number_with_an_exponent_is_one_line_as_any_other_fault(capsys: Captured, write: Any) -> None:
+    text = yaml.safe_dump(changed(DEPLOYMENT, {"spec.engine.args": {"max-num-seqs": "EXPONENT"}}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        status, out, _ = lint(capsys, write(text.replace("EXPONENT", "1e+30")))
+
+    assert (status, len(out)) == (1, 1)
+    assert "spec.engine.args.max-num-seqs" in out[0]
 
 
 def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from modelfleet.controller.handlers import Echoes
+from modelfleet.api import names
+from modelfleet.controller.handlers import Echoes, deployments_of
 
 
 def event(kind, generation=1, **metadata):
@@ -39,3 +40,20 @@ def test_nothing_is_remembered_of_a_deleted_object():
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         echoes.only_status_changed(event(kind))
     assert echoes._seen == {}
+
+
+def owned_by(name, kind=names.DEPLOYMENT_KIND, controller=True):
+    return [{"kind": kind, "name": name, "uid": "u", "controller": controller}]
+
+
+@pytest.mark.parametrize(
+    ("owners", "wakes"),
+    [
+        pytest.param(None, {"labelled"}, id="no owner: the one that its label names"),
+        pytest.param(owned_by("owner"), {"labelled", "owner"}, id="an edited label: its owner, too"),
+        pytest.param(owned_by("other", kind="Job"), {"labelled"}, id="an owner of another kind does not count"),
+        pytest.param(owned_by("other", controller=False), {"labelled"}, id="nor one that does not control it"),
+    ],
+)
+def test_whom_a_child_s_event_is_about(owners, wakes):
+    assert deployments_of({"labels": {names.DEPLOYMENT_LABEL: "labelled"}, "ownerReferences": owners}) == wakes

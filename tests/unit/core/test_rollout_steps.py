@@ -238,6 +238,11 @@ def test_when_to_look_again(of: Scene, wake_after_s: float | None) -> None:
             Way.BLOCKED,
             id="none can make enough room",
         ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **{**PENDING, "lacks": ()})),
+            Way.BLOCKED,
+            id="no node is fit for it, however much room there is",
+        ),
     ],
 )
 def test_the_step_says_which_way_it_chose(of: Scene, way: Way) -> None:
