@@ -97,7 +97,7 @@ def test_the_columns_tell_a_user_what_matters(kubectl: Kubectl, namespace: str) 
     }
     pool = {"role": "Serve", "class": "h100-sxm", "layout": "tp2", "acceleratorsPerReplica": 2, "replicas": 1}
     status = {
-        "conditions": [condition],
+        "conditions": [condition, {**condition, "type": "Progressing", "status": "True", "reason": "RollingOut"}],
         "observedGeneration": 1,
         "replicas": 1,
         "readyReplicas": 0,
@@ -130,15 +130,27 @@ def test_the_columns_tell_a_user_what_matters(kubectl: Kubectl, namespace: str) 
     table = kubectl("get", "mdep", "-n", namespace, "-o", "wide").stdout.splitlines()
 
     assert (patched.returncode, patched.stderr) == (0, "")
-    assert table[0].split() == ["NAME", "READY", "REPLICAS", "SERVING", "LAYOUT", "WHY", "AGE", "CLASS", "MESSAGE"]
+    assert table[0].split() == [
+        "NAME",
+        "READY",
+        "REPLICAS",
+        "SERVING",
+        "LAYOUT",
+        "WHY",
+        "PROGRESS",
+        "AGE",
+        "CLASS",
+        "MESSAGE",
+    ]
     row = table[1].split()
-    assert row[:6] + row[7:] == [
+    assert row[:7] + row[8:] == [
         "chat",
         "False",
         "1",
         "0",
         "tp2",
         "Starting",
+        "RollingOut",
         "h100-sxm",
         *["0", "of", "1", "replicas", "serve"],
     ]
