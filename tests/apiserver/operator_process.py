@@ -18,7 +18,10 @@ WAIT_S = 60.0
 
 @dataclass
 class Operator:
-    """`modelfleet-operator` as a process of its own; its log is JSON lines in `log`."""
+    """`modelfleet-operator` as a process of its own; its log is JSON lines in `log`.
+
+    It leads without a Lease unless `arguments` say otherwise: one that was killed would hold it for a while.
+    """
 
     kubeconfig: Path
     log: Path
@@ -30,6 +33,7 @@ class Operator:
         """Starts it; with `wait`, until it is ready."""
         argv = [sys.executable, "-m", "modelfleet.controller.main", f"--kubeconfig={self.kubeconfig}"]
         argv += [f"--worker-image={IMAGE}", "--metrics-host=127.0.0.1", "--metrics-port=0", "--propagation-seconds=1"]
+        argv += ["--leader-elect=false"]
         self.port = 0
         started_at = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
