@@ -121,6 +121,8 @@ def _lease(read: argparse.Namespace, holder: str) -> Lease | None:
             "the Lease's namespace is not known: give --lease-namespace or set POD_NAMESPACE, or give"
             " --leader-elect=false if this is the only process; see modelfleet-operator --help"
         )
+    if not read.lease_name:
+        raise OptionsError("the Lease's name is empty: give --lease-name; see modelfleet-operator --help")
     return Lease(namespace=read.lease_namespace, name=read.lease_name, holder=holder)
 
 

@@ -51,6 +51,7 @@ def test_the_lease_is_in_the_pod_s_namespace_unless_a_flag_says_another(argument
     [
         pytest.param([], {}, "the worker image is not known", id="no image"),
         pytest.param([IMAGE], {}, "give --lease-namespace or set POD_NAMESPACE", id="no place for the Lease"),
+        pytest.param([IMAGE, "--lease-name="], POD, "the Lease's name is empty", id="a Lease without a name"),
         pytest.param([IMAGE, "--leader-elect=no"], {}, "must be one of true, false, not 'no'", id="a truth"),
         pytest.param([IMAGE, "--metrics-port=http"], {}, "from 0 to 65535, not 'http'", id="a port that is no number"),
         pytest.param([IMAGE, "--metrics-port=70000"], {}, "from 0 to 65535, not '70000'", id="a port that is too high"),
