@@ -123,16 +123,19 @@ def test_a_leader_that_was_killed_is_followed_once_its_lease_expired(pair, serve
     scaled_by(second, served, 2)
 
 
-def test_a_leader_that_was_frozen_for_longer_than_its_lease_ends_without_a_write(pair, served):
+def test_a_leader_that_was_frozen_amid_its_writes_for_longer_than_its_lease_ends_without_another(pair, served):
     first, second = pair
+    names = [f"chat-{number}" for number in range(12)]
+    served.apply({"apiVersion": "v1", "kind": "List", "items": [served.deployment(name) for name in names]})
+    served.wait("the first writes", lambda: bool(served.children("configmaps", names[0])))
     first.process.send_signal(signal.SIGSTOP)
     wait_leads(second)
-    scaled_by(second, served, 3)
     since = served.cluster.audit_log.stat().st_size
-    served.apply(manifest(served, 1))  # work that both could see
     first.process.send_signal(signal.SIGCONT)
     assert first.wait() == LOST
-    served.wait("one pod", lambda: len(served.children("pods")) == 1)
+    for name in names:
+        served.settled(name)
+        assert len(served.children("pods", name)) == 1
     assert writes_of(first, served.cluster, since) == []
     (line,) = errors(first)
     assert line.startswith(f"the Lease {served.namespace}/{LEASE} is lost: ")
