@@ -118,6 +118,9 @@ class FakeCluster:
         stored = self._objects.get((resource.plural, namespace, name))
         if stored is None:
             return Missing(f'{resource.plural} "{name}" not found')
+        wanted = patch.get("metadata", {}).get("resourceVersion")
+        if wanted not in (None, stored["metadata"]["resourceVersion"]):
+            return Conflict("the object has been modified; please apply your changes to the latest version")
         self.writes.append(("patch", resource.kind, name))
         return self._store((resource.plural, namespace, name), _merge_patched(stored, patch))
 

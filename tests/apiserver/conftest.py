@@ -1,10 +1,13 @@
 """The operator as a process, and a namespace with what a ModelDeployment needs."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from fleet import Fleet
 from operator_process import Operator
 
@@ -65,3 +68,38 @@ def fleet(api_server: Cluster, namespace: str) -> Iterator[Fleet]:
     made.kubectl("delete", names.DEPLOYMENT_PLURAL, "--all", "--wait=false")
     api_server.kubectl("delete", "accel", made.class_name, "--ignore-not-found", "--wait=false")
     api_server.kubectl("delete", "pv", f"models-{namespace}", "--wait=false")
+
+
+@pytest.fixture
+def account(api_server: Cluster, namespace: str, tmp_path: Path) -> Iterator[Callable[[list[dict[str, Any]]], Path]]:
+    """Makes a kubeconfig for a service account with the rules of one ClusterRole; the file is named after both."""
+    made: list[str] = []
+
+    def make(rules: list[dict[str, Any]]) -> Path:
+        name = f"{namespace}-{len(made)}"
+        made.append(name)
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": rules,
+        }
+        for args, stdin in (
+            (["create", "serviceaccount", name, f"--namespace={namespace}"], None),
+            (["create", "-f-"], json.dumps(role)),
+            (
+                ["create", "clusterrolebinding", name, f"--clusterrole={name}", f"--serviceaccount={namespace}:{name}"],
+                None,
+            ),
+        ):
+            assert api_server.kubectl(*args, stdin=stdin).returncode == 0
+        token = api_server.kubectl("create", "token", name, f"--namespace={namespace}").stdout.strip()
+        config = yaml.safe_load(api_server.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        path = tmp_path / f"{name}.kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
+    yield make
+    for name in made:
+        api_server.kubectl("delete", "clusterrole,clusterrolebinding", name)

@@ -10,15 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from modelfleet_local.waiting import wait_until
 
 IMAGE = "registry.example.com/modelfleet-worker:test"
 WAIT_S = 60.0
+_CHART = Path(__file__).parents[1] / "golden" / "chart" / "default.yaml"
+
+
+def chart_rules() -> list[dict[str, Any]]:
+    """All that the chart lets the operator do: its ClusterRole's rules and those for its Lease."""
+    roles = {item["metadata"]["name"]: item for item in yaml.safe_load_all(_CHART.read_text()) if "rules" in item}
+    return [rule for name in ("modelfleet", "modelfleet-leader-election") for rule in roles[name]["rules"]]
 
 
 @dataclass
 class Operator:
-    """`modelfleet-operator` as a process of its own; its log is JSON lines in `log`."""
+    """`modelfleet-operator` as a process of its own; its log is JSON lines in `log`.
+
+    It leads without a Lease unless `arguments` say otherwise: one that was killed would hold it for a while.
+    """
 
     kubeconfig: Path
     log: Path
@@ -30,6 +42,7 @@ class Operator:
         """Starts it; with `wait`, until it is ready."""
         argv = [sys.executable, "-m", "modelfleet.controller.main", f"--kubeconfig={self.kubeconfig}"]
         argv += [f"--worker-image={IMAGE}", "--metrics-host=127.0.0.1", "--metrics-port=0", "--propagation-seconds=1"]
+        argv += ["--leader-elect=false"]
         self.port = 0
         started_at = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
@@ -84,11 +97,15 @@ class Operator:
         wait_until("a reconcile", lambda: self.metric("reconcile_seconds_count") > runs, timeout_s=WAIT_S)
         return self.metric("reconcile_seconds_count")
 
-    def _ready(self, started_at: int) -> bool:
-        for line in self.log.read_bytes()[started_at:].splitlines(keepends=True):
+    def finds_port(self, log_from: int = 0) -> bool:
+        """Whether its log tells by now where it serves metrics and probes."""
+        for line in self.log.read_bytes()[log_from:].splitlines(keepends=True):
             if line.endswith(b"\n") and "port" in (read := json.loads(line)):
                 self.port = read["port"]
-        return self.port != 0 and self.get("/readyz")[0] == 200
+        return self.port != 0
+
+    def _ready(self, log_from: int) -> bool:
+        return self.finds_port(log_from) and self.get("/readyz")[0] == 200
 
     def _check(self) -> None:
         assert self.process is not None

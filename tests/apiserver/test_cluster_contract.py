@@ -13,6 +13,7 @@ from modelfleet.controller.cluster import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
+    LEASES,
     Cluster,
     Conflict,
     KubernetesCluster,
@@ -20,6 +21,7 @@ from modelfleet.controller.cluster import (
     Refused,
     Written,
 )
+from modelfleet.controller.election import Record, read, spec_of
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -174,6 +176,39 @@ async def test_a_recreated_object_has_another_uid(cluster, namespace):
 
 async def test_a_merge_to_what_is_not_there_is_missing(cluster, namespace):
     assert isinstance(await cluster.merge(EVENTS, "chat.1", namespace, {"series": {"count": 2}}), Missing)
+
+
+def renewal(stored: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]}, "spec": spec}
+
+
+async def test_a_merge_at_the_version_that_was_read_is_written_and_a_second_one_at_it_is_a_conflict(cluster, namespace):
+    stored = await created(cluster, lease(namespace, Record("one", 15, 0, AT, AT)))
+    assert isinstance(await cluster.merge(LEASES, "l", namespace, renewal(stored, holderIdentity="two")), Written)
+    assert isinstance(await cluster.merge(LEASES, "l", namespace, renewal(stored, holderIdentity="three")), Conflict)
+    assert (await cluster.get(LEASES, "l", namespace))["spec"]["holderIdentity"] == "two"
+
+
+AT = "2026-01-02T03:04:05.000006Z"
+
+
+def lease(namespace: str, record: Record) -> dict[str, Any]:
+    metadata = {"name": "l", "namespace": namespace}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec_of(record)}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(Record("one", 15, 3, AT, AT), id="held"),
+        pytest.param(Record("", 1, 3, AT, AT), id="given up"),
+    ],
+)
+async def test_a_lease_reads_as_it_was_written_with_its_microseconds(cluster, namespace, record):
+    await created(cluster, lease(namespace, Record("before", 15, 2, AT, AT)))
+    stored = await cluster.get(LEASES, "l", namespace)
+    await cluster.merge(LEASES, "l", namespace, renewal(stored, **spec_of(record)))
+    assert read((await cluster.get(LEASES, "l", namespace))["spec"]) == record
 
 
 def status(stored: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -8,57 +8,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from operator_process import Operator
+from operator_process import Operator, chart_rules
 
 from modelfleet.api import names
 
 CRDS = [f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL)]
-CHART = Path(__file__).parents[1] / "golden" / "chart" / "default.yaml"
 
 
 def last_line(operator):
     return operator.lines()[-1]
-
-
-@pytest.fixture
-def account(api_server, namespace, tmp_path):
-    """Makes a kubeconfig for a service account with the rules of one ClusterRole."""
-    made = []
-
-    def make(rules):
-        name = f"{namespace}-{len(made)}"
-        made.append(name)
-        role = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": name},
-            "rules": rules,
-        }
-        for args, stdin in (
-            (["create", "serviceaccount", name, f"--namespace={namespace}"], None),
-            (["create", "-f-"], json.dumps(role)),
-            (
-                ["create", "clusterrolebinding", name, f"--clusterrole={name}", f"--serviceaccount={namespace}:{name}"],
-                None,
-            ),
-        ):
-            assert api_server.kubectl(*args, stdin=stdin).returncode == 0
-        token = api_server.kubectl("create", "token", name, f"--namespace={namespace}").stdout.strip()
-        config = yaml.safe_load(api_server.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token}
-        path = tmp_path / f"{name}.kubeconfig"
-        path.write_text(json.dumps(config))
-        return path
-
-    yield make
-    for name in made:
-        api_server.kubectl("delete", "clusterrole,clusterrolebinding", name)
-
-
-def chart_rules(name):
-    """The rules of a ClusterRole as the chart installs it."""
-    found = [item for item in yaml.safe_load_all(CHART.read_text()) if item and item["kind"] == "ClusterRole"]
-    return next(item["rules"] for item in found if item["metadata"]["name"] == name)
 
 
 def test_sigterm_ends_it_with_status_0(own_operator):
@@ -68,7 +26,8 @@ def test_sigterm_ends_it_with_status_0(own_operator):
 
 
 def test_it_needs_no_more_rights_than_the_chart_grants(account, fleet, tmp_path):
-    operator = Operator(account(chart_rules("modelfleet")), tmp_path / "log")
+    lease = ("--leader-elect=true", f"--lease-namespace={fleet.namespace}", "--lease-name=modelfleet")
+    operator = Operator(account(chart_rules()), tmp_path / "log", lease)
     operator.start()
     try:
         fleet.create_class()

@@ -71,6 +71,7 @@ def test_strict_lint_finds_nothing() -> None:
         pytest.param(
             IMAGES[:1], "worker.image is empty: give the image built from", id="the worker's image is missing"
         ),
+        pytest.param((*IMAGES, "operator.replicas=0"), "minimum: got 0, want 1", id="no operator at all"),
         pytest.param((*IMAGES, "operater.logLevel=debug"), "'operater' not allowed", id="a misspelt section"),
         pytest.param((*IMAGES, "worker.drain=5"), "'drain' not allowed", id="a misspelt value"),
         pytest.param(
@@ -138,6 +139,25 @@ def operator_rights(case: str) -> dict[tuple[str, str], set[str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_the_lease_is_the_one_that_the_operator_asks_for_and_its_rights_are_by_its_name(case: str) -> None:
+    (role,) = (d for d in rendered(case) if d["kind"] == "Role" and d["metadata"]["name"].endswith("leader-election"))
+    lease = operator_options(case).lease
+    assert lease is not None
+    assert (lease.namespace, lease.holder) == (role["metadata"]["namespace"], "operator-pod")
+    resource = {"apiGroups": ["coordination.k8s.io"], "resources": [cluster.LEASES.plural]}
+    by_name = {**resource, "resourceNames": [lease.name], "verbs": ["get", "patch"]}
+    assert role["rules"] == [{**resource, "verbs": ["create"]}, by_name]
+
+
+@pytest.mark.parametrize("replicas, budgets", [(1, 0), (2, 1)])
+def test_a_disruption_budget_is_there_only_where_one_pod_may_go(replicas: int, budgets: int) -> None:
+    done = template(*IMAGES, f"operator.replicas={replicas}")
+    assert done.returncode == 0, done.stderr
+    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout) if document]
+    assert kinds.count("PodDisruptionBudget") == budgets
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_every_pod_meets_the_restricted_standard_on_a_read_only_root(case: str) -> None:
     pods = [d["spec"]["template"]["spec"] for d in rendered(case) if d["kind"] in ("Deployment", "Job")]
     assert pods
@@ -153,13 +173,25 @@ def test_every_pod_meets_the_restricted_standard_on_a_read_only_root(case: str) 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_operator_understands_the_flags_it_is_given(case: str) -> None:
-    deployment = next(d for d in rendered(case) if d["kind"] == "Deployment")
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
-    read = options.parse(container["args"], {})
+    read = operator_options(case)
     assert read.settings.worker_image == "registry.example/modelfleet-worker:1"
     assert (read.settings.drain_s, read.settings.propagation_s, read.settings.start_deadline_s) == (300, 5, 1800)
     assert read.namespaces == (("chat", "search") if case == "two-namespaces" else ())
-    assert read.metrics_port == container["ports"][0]["containerPort"]
+    assert read.metrics_port == operator_container(case)["ports"][0]["containerPort"]
+
+
+def operator_container(case: str) -> dict[str, Any]:
+    deployment = next(d for d in rendered(case) if d["kind"] == "Deployment")
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def operator_options(case: str) -> options.Options:
+    """What the operator reads from its flags and variables in a pod named operator-pod."""
+    container = operator_container(case)
+    pod = {"metadata.name": "operator-pod", "metadata.namespace": "modelfleet-system"}
+    variables = {each["name"]: pod[each["valueFrom"]["fieldRef"]["fieldPath"]] for each in container["env"]}
+    return options.parse(container["args"], variables)
 
 
 @pytest.mark.parametrize("case", CASES)

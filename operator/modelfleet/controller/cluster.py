@@ -43,13 +43,14 @@ SERVICES = Resource("v1", "Service", "services")
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
 REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 _PATCHES = {"patch": "application/merge-patch+json", "replace": "application/json-patch+json"}
-_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
+_TIMEOUT_S = 30.0
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
-_RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, *CHILDREN, EVENTS, CRDS)}
+_RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, *CHILDREN, EVENTS, LEASES, CRDS)}
 
 
 def resource_of(api_version: str, kind: str) -> Resource:
@@ -134,7 +135,7 @@ class Cluster(Protocol):
         """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`."""
 
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
-        """JSON merge patch."""
+        """JSON merge patch; Conflict if it names a `metadata.resourceVersion` and the object is at another."""
 
     async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
         """DELETE in the background, only if the object still has this uid."""
@@ -144,12 +145,21 @@ class Cluster(Protocol):
 
 
 class KubernetesCluster:
-    """Cluster on the official client: its configuration and connection, raw JSON both ways."""
+    """Cluster on the official client: its configuration and connection, raw JSON both ways.
 
-    def __init__(self, configuration: Configuration, observe: Callable[[Call], None] = lambda _: None) -> None:
+    `write_left_s` tells for how many seconds from now this process may write. It is asked before each write, which is
+    then not sent (ApiError) or not waited for any longer: the one place that keeps a former leader from writing.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        observe: Callable[[Call], None] = lambda _: None,
+        write_left_s: Callable[[], float] = lambda: _TIMEOUT_S,
+    ) -> None:
         self._client = ApiClient(configuration)
         self._client.user_agent = "modelfleet"
-        self._observe = observe
+        self._observe, self._write_left_s = observe, write_left_s
         # As many requests in flight as a small API server serves without queueing us (kopf-k8s.md: 16 to 32 measured).
         self._slots = asyncio.Semaphore(20)
 
@@ -268,14 +278,14 @@ class KubernetesCluster:
                 header_params={"Accept": "application/json", "Content-Type": request.content_type},
                 auth_settings=["BearerToken"],
             )
-            response = await self._client.rest_client.request(
-                method,
-                url,
-                headers=headers,
-                body=json.dumps(request.body) if request.method == "POST" else request.body,
-                _request_timeout=aiohttp.ClientTimeout(total=30, connect=10),
-            )
-            async with AsyncExitStack() as stack:
+            async with asyncio.timeout(self._limit_s(request)), AsyncExitStack() as stack:
+                response = await self._client.rest_client.request(
+                    method,
+                    url,
+                    headers=headers,
+                    body=json.dumps(request.body) if request.method == "POST" else request.body,
+                    _request_timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S, connect=10),
+                )
                 stack.callback(response.response.release)
                 code = response.status
                 return _Answer(str(request), code, await response.read(), response.headers.get("Retry-After"))
@@ -283,6 +293,15 @@ class KubernetesCluster:
             raise ApiError(f"{request}: no answer ({type(error).__name__}: {error})".replace(": )", ")")) from error
         finally:
             self._observe(Call(request.verb, request.resource.kind, code, loop.time() - started))
+
+    def _limit_s(self, request: "_Request") -> float:
+        """How long the request may take: a write that waits for its connection must not be sent after the limit."""
+        if request.method == "GET":
+            return _TIMEOUT_S
+        left_s = self._write_left_s()
+        if left_s <= 0:
+            raise ApiError(f"{request}: not sent, because this process no longer leads")
+        return min(left_s, _TIMEOUT_S)
 
 
 @dataclass(frozen=True)

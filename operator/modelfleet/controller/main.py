@@ -7,17 +7,21 @@
 | 2 | wrong flags |
 | 3 | the API server cannot be reached or refuses us, or its CRDs are missing |
 | 4 | the metrics port cannot be opened |
+| 5 | the Lease was lost: another process leads, or will; restart this one, to stand by |
 """
 
 import asyncio
 import contextlib
 import logging
 import random
+import secrets
 import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,6 +32,7 @@ from modelfleet.controller import credentials, handlers, telemetry
 from modelfleet.controller.cluster import DEPLOYMENTS, ApiError, Cluster, KubernetesCluster
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
+from modelfleet.controller.lease import Alone, Candidate, Elected, Leadership
 from modelfleet.controller.options import Options, OptionsError, parse
 from modelfleet.controller.queue import Backoff, WorkQueue
 from modelfleet.controller.shell import Parts, Shell
@@ -68,6 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
+@dataclass(frozen=True)
+class _End:
+    """Why the process ends without being told to, and with which exit status."""
+
+    sentence: str
+    status: int
+
+
 class Operator:
     """The parts of one process and how they depend on each other."""
 
@@ -78,20 +91,44 @@ class Operator:
         self._noticed_at_s: float | None = None
 
     async def run(self) -> int:
-        """Until SIGTERM or SIGINT (0), or until a part ends (1). Raises UnusableError."""
+        """Until SIGTERM or SIGINT (0), or until a part ends (1) or the Lease is lost (5). Raises UnusableError."""
         stop = _stop_signal()
-        self._health.ready.append(lambda: None if self._listed else "the first list of ModelDeployments is not done")
         runner = await self._serve()
         try:
             configuration = await credentials.load(self._options.kubeconfig)
-            async with KubernetesCluster(configuration, self._metrics.called) as cluster:
-                if not await self._await_crds(cluster, stop):
+            async with AsyncExitStack() as stack:
+                # A connection and slots of its own: a renewal never waits behind reconciles.
+                voting = await stack.enter_async_context(KubernetesCluster(configuration, self._metrics.called))
+                leadership = self._leadership(voting)
+                cluster = await stack.enter_async_context(
+                    KubernetesCluster(configuration, self._metrics.called, leadership.write_left_s)
+                )
+                if not await self._await_crds(cluster, stop) or not await _before(stop, leadership.acquire()):
+                    await leadership.release()
+                    _log.info("stopped")
                     return 0
-                return await self._operate(cluster, stop)
+                return await self._operate(cluster, leadership, stop)
         except credentials.CredentialsError as error:
             raise UnusableError(str(error), 3) from error
         finally:
             await runner.cleanup()
+
+    def _leadership(self, cluster: Cluster) -> Leadership:
+        lease = self._options.lease
+        leadership: Leadership = Alone()
+        if lease is not None:
+            # The suffix: a container that was restarted in its pod is another process.
+            identity = f"{lease.holder or socket.gethostname()}_{secrets.token_hex(4)}"
+            leadership = Elected(cluster, Candidate(lease.namespace, lease.name, identity), _now)
+        self._metrics.gauge("leader", "1 in the process that leads, 0 in a standby", lambda: float(leadership.leads))
+        self._health.ready.append(lambda: self._unready(leadership))
+        return leadership
+
+    def _unready(self, leadership: Leadership) -> str | None:
+        """Readiness is not leadership: a standby that could take over is ready."""
+        if leadership.leads:
+            return None if self._listed else "the first list of ModelDeployments is not done"
+        return leadership.fault()
 
     async def _serve(self) -> web.AppRunner:
         host, port = self._options.metrics_host, self._options.metrics_port
@@ -124,7 +161,7 @@ class Operator:
             if stop.is_set():
                 return False
 
-    async def _operate(self, cluster: Cluster, stop: asyncio.Event) -> int:
+    async def _operate(self, cluster: Cluster, leadership: Leadership, stop: asyncio.Event) -> int:
         queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
         recorder = Recorder(cluster, socket.gethostname(), _now, self._metrics.events_dropped.inc)
         gatherer = Gatherer(cluster, self._options.settings, _now)
@@ -136,21 +173,27 @@ class Operator:
         others = [asyncio.create_task(work) for work in (recorder.run(), self._resync(cluster, queue), self._lag.run())]
         watch.start()
         _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
-        ended = await _first_end(stop, watch, [*workers, *others])
+        keeping = asyncio.create_task(leadership.keep())
+        end = await _first_end(stop, watch, keeping, [*workers, *others])
         queue.close()
-        _, unfinished = await asyncio.wait(workers, timeout=GRACE_S)
+        lost = keeping.done()  # then nothing may be finished: another may have begun
+        _, unfinished = await asyncio.wait(workers, timeout=0 if lost else GRACE_S)
         for task in (*unfinished, *others):
             task.cancel()
         await asyncio.gather(*workers, *others, return_exceptions=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.0):
-                await recorder.flush()
+        if not lost:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await recorder.flush()
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await leadership.release()
         await watch.stop()
-        if ended is None:
+        if end is None:
             _log.info("stopped", extra={"unfinished": len(unfinished)})
             return 0
-        _log.error("%s; the process ends, to be started again", ended)
-        return 1
+        _log.error("%s; the process ends, to be started again", end.sentence)
+        return end.status
 
     def _noticed(self) -> None:
         self._noticed_at_s = time.monotonic()
@@ -208,18 +251,36 @@ async def _crds_fault(cluster: Cluster) -> str | None:
     return None
 
 
-async def _first_end(stop: asyncio.Event, watch: Watch, tasks: Sequence["asyncio.Task[None]"]) -> str | None:
+async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Does the work; False when told to stop first."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        return False
+    working.result()
+    return True
+
+
+async def _first_end(
+    stop: asyncio.Event, watch: Watch, keeping: "asyncio.Task[str]", tasks: Sequence["asyncio.Task[None]"]
+) -> _End | None:
     """None when told to stop, else what ended."""
     stopping = asyncio.create_task(stop.wait())
-    ends: set[asyncio.Future[Any]] = {stopping, watch.ended, *tasks}
+    ends: set[asyncio.Future[Any]] = {stopping, watch.ended, keeping, *tasks}
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
+        stopping.cancel()
+        return _End(keeping.result(), 5)
     if stopping.done():
         return None
     stopping.cancel()
     if watch.ended.done():
-        return f"the watch ended: {watch.ended.result()}"
-    error = next((task.exception() for task in tasks if task.done() and not task.cancelled()), None)
-    return f"a part of the operator ended: {error!r}"
+        return _End(f"the watch ended: {watch.ended.result()}", 1)
+    error = next((task.exception() for task in (*tasks, keeping) if task.done() and not task.cancelled()), None)
+    return _End(f"a part of the operator ended: {error!r}", 1)
 
 
 def _stop_signal() -> asyncio.Event:

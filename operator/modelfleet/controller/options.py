@@ -1,6 +1,7 @@
 """The operator's flags. Pure but for the default of `environment`.
 
-Every flag has an environment variable of the same name: --worker-image is MODELFLEET_WORKER_IMAGE.
+Every flag has an environment variable of the same name: --worker-image is MODELFLEET_WORKER_IMAGE. POD_NAMESPACE and
+POD_NAME, which the chart sets from the pod's own fields, say where the Lease is and under which name it is held.
 """
 
 import argparse
@@ -19,8 +20,17 @@ class OptionsError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lease:
+    """Where the Lease is by which one of several processes leads; `holder` is this one's name, "" if it has none."""
+
+    namespace: str
+    name: str
+    holder: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the process was started with. Times in seconds."""
+    """What the process was started with. Times in seconds. Without `lease` it leads without asking."""
 
     settings: Settings
     namespaces: tuple[str, ...]
@@ -31,6 +41,7 @@ class Options:
     workers: int
     resync_s: float
     start_timeout_s: float
+    lease: Lease | None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,10 +70,13 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         "120",
         "how long to wait at start for the API server and the CRDs",
     )
+    add("leader-elect", _choice("true", "false"), "true", "lead by a Lease; false only where no second process runs")
+    add("lease-name", str, "modelfleet-operator", "name of that Lease")
+    add("lease-namespace", str, environment.get("POD_NAMESPACE", ""), "its namespace (default: POD_NAMESPACE)")
     add("drain-seconds", _number(float, 0, 86400), "300", "longest wait for requests in flight when a worker ends")
     add("propagation-seconds", _number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
     add("start-deadline-seconds", _number(float, 1, 86400), "1800", "from a worker's start to its first token")
-    return _options(parser.parse_args(arguments))
+    return _options(parser.parse_args(arguments), environment.get("POD_NAME", ""))
 
 
 class _Adder:
@@ -99,7 +113,20 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
-def _options(read: argparse.Namespace) -> Options:
+def _lease(read: argparse.Namespace, holder: str) -> Lease | None:
+    if read.leader_elect == "false":
+        return None
+    if not read.lease_namespace:
+        raise OptionsError(
+            "the Lease's namespace is not known: give --lease-namespace or set POD_NAMESPACE, or give"
+            " --leader-elect=false if this is the only process; see modelfleet-operator --help"
+        )
+    if not read.lease_name:
+        raise OptionsError("the Lease's name is empty: give --lease-name; see modelfleet-operator --help")
+    return Lease(namespace=read.lease_namespace, name=read.lease_name, holder=holder)
+
+
+def _options(read: argparse.Namespace, holder: str) -> Options:
     if not read.worker_image:
         raise OptionsError(
             f"the worker image is not known: give --worker-image or set {PREFIX}WORKER_IMAGE;"
@@ -121,4 +148,5 @@ def _options(read: argparse.Namespace) -> Options:
         workers=read.workers,
         resync_s=read.resync_seconds,
         start_timeout_s=read.start_timeout_seconds,
+        lease=_lease(read, holder),
     )

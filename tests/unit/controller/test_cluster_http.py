@@ -112,6 +112,45 @@ async def test_a_write_that_failed_is_not_repeated_by_the_client(server, cluster
     assert len(server.asked) == 1
 
 
+async def test_a_process_that_may_no_longer_write_sends_no_write_and_still_reads(server, tmp_path):
+    server.script = [answer(200, BODY)]
+    configuration = await credentials.load(kubeconfig(tmp_path, server.url))
+    async with KubernetesCluster(configuration, write_left_s=lambda: 0.0) as cluster:
+        for write in (
+            cluster.create(BODY),
+            cluster.apply_status(BODY),
+            cluster.merge(CONFIG_MAPS, "a", "n", {}),
+            cluster.delete(CONFIG_MAPS, "a", "n", "uid"),
+        ):
+            with pytest.raises(ApiError, match="not sent, because this process no longer leads"):
+                await write
+        assert await cluster.get(CONFIG_MAPS, "a", "n") == BODY
+    assert [request.method for request in server.asked] == ["GET"]
+
+
+async def test_a_write_is_asked_for_again_before_each_of_its_attempts(server, tmp_path):
+    server.script = [failure(429, "slow down", **{"Retry-After": "0"}), answer(201, BODY)]
+    left_s = iter([5.0, -1.0])
+    configuration = await credentials.load(kubeconfig(tmp_path, server.url))
+    async with KubernetesCluster(configuration, write_left_s=lambda: next(left_s)) as cluster:
+        with pytest.raises(ApiError, match="no longer leads"):
+            await cluster.create(BODY)
+    assert len(server.asked) == 1
+
+
+async def test_a_write_is_waited_for_no_longer_than_the_process_may_write(tmp_path):
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    configuration = await credentials.load(kubeconfig(tmp_path, url))
+    async with listening, KubernetesCluster(configuration, write_left_s=lambda: 0.05) as cluster:
+        with pytest.raises(ApiError, match="no answer"):
+            await cluster.create(BODY)
+
+
 @pytest.mark.parametrize("status", [400, 403, 422])
 async def test_what_the_server_does_not_take_is_a_value_with_its_words(server, cluster, status):
     server.script = [failure(status, "exceeded quota")]

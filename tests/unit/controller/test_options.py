@@ -3,30 +3,56 @@
 import pytest
 
 from modelfleet.controller.main import main
-from modelfleet.controller.options import OptionsError, parse
+from modelfleet.controller.options import Lease, OptionsError, parse
 
 IMAGE = "--worker-image=worker:1"
+POD = {"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}
 
 
 def test_the_image_is_enough():
-    options = parse([IMAGE], {})
+    options = parse([IMAGE], POD)
     assert (options.settings.worker_image, options.namespaces, options.metrics_port) == ("worker:1", (), 8080)
 
 
 def test_a_flag_beats_its_variable_and_a_variable_its_default():
     variables = {"MODELFLEET_WORKER_IMAGE": "worker:2", "MODELFLEET_DRAIN_SECONDS": "7", "MODELFLEET_WORKERS": "3"}
-    options = parse(["--workers=5"], variables)
+    options = parse(["--workers=5"], variables | POD)
     assert (options.settings.worker_image, options.settings.drain_s, options.workers) == ("worker:2", 7.0, 5)
 
 
 def test_namespaces_are_separated_by_commas():
-    assert parse([IMAGE, "--namespaces=a, b,"], {}).namespaces == ("a", "b")
+    assert parse([IMAGE, "--namespaces=a, b,"], POD).namespaces == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "lease"),
+    [
+        pytest.param(
+            [], POD, Lease(namespace="system", name="modelfleet-operator", holder="operator-1"), id="in a pod"
+        ),
+        pytest.param(
+            ["--lease-namespace=a", "--lease-name=b"],
+            POD,
+            Lease(namespace="a", name="b", holder="operator-1"),
+            id="flags",
+        ),
+        pytest.param(
+            ["--lease-namespace=a", "--lease-name=b"], {}, Lease(namespace="a", name="b", holder=""), id="no pod"
+        ),
+        pytest.param(["--leader-elect=false"], {}, None, id="off"),
+    ],
+)
+def test_the_lease_is_in_the_pod_s_namespace_unless_a_flag_says_another(arguments, variables, lease):
+    assert parse([IMAGE, *arguments], variables).lease == lease
 
 
 @pytest.mark.parametrize(
     ("arguments", "variables", "sentence"),
     [
         pytest.param([], {}, "the worker image is not known", id="no image"),
+        pytest.param([IMAGE], {}, "give --lease-namespace or set POD_NAMESPACE", id="no place for the Lease"),
+        pytest.param([IMAGE, "--lease-name="], POD, "the Lease's name is empty", id="a Lease without a name"),
+        pytest.param([IMAGE, "--leader-elect=no"], {}, "must be one of true, false, not 'no'", id="a truth"),
         pytest.param([IMAGE, "--metrics-port=http"], {}, "from 0 to 65535, not 'http'", id="a port that is no number"),
         pytest.param([IMAGE, "--metrics-port=70000"], {}, "from 0 to 65535, not '70000'", id="a port that is too high"),
         pytest.param([IMAGE, "--drain-seconds=-1"], {}, "from 0 to 86400, not '-1'", id="a negative time"),
