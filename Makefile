@@ -14,7 +14,7 @@ setup: ## what is missing on this machine (Debian packages, uv, the Python envir
 	@deploy/local/bootstrap.sh
 
 .PHONY: prepare
-prepare: setup ## builds and caches everything that the demo and the tests start (cold: about 20 minutes)
+prepare: setup ## builds and caches everything that the demo and the tests start (the first time, a quarter of an hour)
 	@$(PY) -m modelfleet_local prepare
 
 .PHONY: demo
