@@ -4,21 +4,20 @@ A binary lies in `bin/NAME-KEY/NAME`; KEY covers the module's files, the flags a
 another folder and an unchanged one is never built twice. Builds are atomic; concurrent callers wait for each other.
 """
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.golang import TOOLCHAIN, find_go
+from modelfleet_local.locks import locked
 from modelfleet_local.paths import GO_MODULES
 from modelfleet_local.processes import tail
 from modelfleet_local.progress import Say, still_at_it
@@ -76,7 +75,7 @@ class Binaries:
         missing = [name for name in names if not self.path(name).exists()]
         if not missing:
             return
-        with _lock(self._cache / "bin.lock", say):
+        with locked(self._cache / "bin.lock", "another process is building programs; waiting for it", say):
             missing = [name for name in names if not self.path(name).exists()]
             if not missing:
                 return
@@ -138,15 +137,3 @@ def _key(module: _Module, name: str) -> str:
     environment = sorted(f"{key}={value}" for key, value in _BUILD_ENV.items())
     digest.update(repr([*environment, *_BUILD_FLAGS, module.ldflags, module.packages[name]]).encode())
     return digest.hexdigest()[:_KEY_LENGTH]
-
-
-@contextmanager
-def _lock(path: Path, say: Say) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another process is building programs; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

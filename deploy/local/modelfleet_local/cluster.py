@@ -34,7 +34,7 @@ class Options:
     """real nodes: containerd and kubelet on this machine"""
     node_shape: NodeShape = field(default_factory=NodeShape)
     kwok_nodes: int = 0
-    """fake nodes at the start; kwok runs in any case, so that a test may add more"""
+    """fake nodes"""
     kwok_shape: kwok.Shape = field(default_factory=kwok.Shape)
     audit: bool = False
     """write logs/audit.log: each request with its user, verb and object"""
@@ -157,10 +157,6 @@ class Cluster:
         self.require_up()
         for folder in sorted((self.paths.state / "nodes").glob("*")):
             import_image(runtime_socket(self.paths.state, folder.name), archive)
-
-    def add_kwok_nodes(self, count: int, shape: kwok.Shape | None = None) -> None:
-        """Adds fake nodes `kwok-0` … and waits until pods can run on them."""
-        kwok.add_nodes(self.api, count, shape or self._options.kwok_shape)
 
     def _start(self) -> None:
         for folder in (self.paths.state, self.paths.pki, self.paths.kubeconfigs, self.paths.logs):

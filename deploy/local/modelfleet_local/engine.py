@@ -5,19 +5,18 @@ one place, and nothing in it names the folder where it lies. Run things as `bin/
 programs in it.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 from modelfleet_local import engine_stubs, engine_workarounds
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.golang import find_uv
+from modelfleet_local.locks import locked
 from modelfleet_local.paths import LOCAL
 from modelfleet_local.progress import Say, still_at_it
 
@@ -74,7 +73,7 @@ def _require(folder: Path, proof: str, what: str) -> Path:
 def _ensure(cache: Path, folder: Path, make: Callable[[Path], None]) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     kind = folder.name.partition("-")[0]
-    with _lock(cache / f".{kind}.lock"):
+    with locked(cache / f".{kind}.lock"):
         if not folder.exists():
             for left_over in cache.glob(f".{kind}-draft-*"):
                 shutil.rmtree(left_over)
@@ -169,10 +168,3 @@ def _model_inputs() -> tuple[Path, ...]:
 
 def _key(*paths: Path) -> str:
     return sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()[:_KEY_LENGTH]
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

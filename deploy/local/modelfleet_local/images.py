@@ -4,13 +4,11 @@ The archives lie in the cache and load with `ctr -n k8s.io images import`. A pod
 imagePullPolicy IfNotPresent then needs no registry.
 """
 
-import fcntl
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 from modelfleet_local import images_archive, images_debian, images_python, images_recipe
 from modelfleet_local.images_archive import Layer
 from modelfleet_local.images_recipe import ImageRecipe, Recipe
+from modelfleet_local.locks import locked
 from modelfleet_local.paths import REPOSITORY, cache_dir
 from modelfleet_local.progress import Say, silent
 
@@ -57,7 +56,7 @@ def build_images(*, cache: Path | None = None, repository: Path = REPOSITORY, sa
     """
     folder = (cache or cache_dir()) / "images"
     (folder / "layers").mkdir(parents=True, exist_ok=True)
-    with _lock(folder / ".lock"), tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
+    with locked(folder / ".lock"), tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
         return _Builder(folder, Path(scratch), images_recipe.read_recipe(repository), repository, say).build()
 
 
@@ -181,10 +180,3 @@ def _keep_newest(folder: Path, pattern: str, count: int) -> None:
         path.unlink()
         if path.parent != folder and not any(path.parent.iterdir()):
             path.parent.rmdir()
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

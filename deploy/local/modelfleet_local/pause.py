@@ -1,12 +1,12 @@
 """The pause image, compiled here: no registry is asked. Kept in the cache, keyed by its source."""
 
-import fcntl
 import os
 import tempfile
 from hashlib import sha256
 from pathlib import Path
 
 from modelfleet_local.images_archive import write_archive, write_layer
+from modelfleet_local.locks import locked
 from modelfleet_local.paths import LOCAL
 from modelfleet_local.system import run_tool
 
@@ -20,9 +20,7 @@ def ensure_pause(cache: Path) -> Path:
     """The image's archive. Raises LocalClusterError if the compiler is missing or refuses."""
     key = sha256(_SOURCE.read_bytes()).hexdigest()[:_KEY_LENGTH]
     archive = cache / "pause" / f"pause-{key}.tar"
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with (archive.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(archive.parent / ".lock"):
         if not archive.exists():
             _build(archive)
     return archive
