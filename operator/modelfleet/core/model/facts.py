@@ -111,8 +111,9 @@ class ModelFacts:
     @property
     def parameters(self) -> int:
         """All parameters."""
-        layered = sum(part.count * part.parameters for part in (*self.attention, *self.feed_forward))
-        return layered + self.embedding_parameters + self.other_parameters
+        attention = sum(part.count * part.parameters for part in self.attention)
+        feed_forward = sum(part.count * part.parameters for part in self.feed_forward)
+        return attention + feed_forward + self.embedding_parameters + self.other_parameters
 
     @property
     def is_mixture(self) -> bool:
