@@ -1,4 +1,4 @@
-"""One replica as the performance model sees it: a model, on accelerators of one kind, in one layout, so started. Pure."""
+"""One replica as the performance model sees it: a model on accelerators of one kind, its layout and settings. Pure."""
 
 from dataclasses import dataclass
 
