@@ -21,7 +21,7 @@ HOSTING = Hosting(
 """1,000 tokens a request, so 4 requests/s are 14.4 million tokens an hour for 7.20."""
 
 API = ApiPrice(input_per_million=Decimal("0.4"), output_per_million=Decimal("0.8"))
-"""A request costs 750 × 0.4 + 250 × 0.8 = 500 millionths; a replica costs 0.001 a second, so break-even is 2 requests/s."""
+"""A request costs 750 × 0.4 + 250 × 0.8 = 500 millionths, a replica 0.001 a second: break-even is 2 requests/s."""
 
 
 def decide(hosting: Hosting = HOSTING, **wish: object):
