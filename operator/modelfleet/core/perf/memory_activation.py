@@ -61,14 +61,14 @@ def activation_bytes(case: Case, era: Era, constants: MemoryConstants, *, last: 
     facts, layout, steps = case.facts, case.layout, batching(case, era)
     row = steps.tokens * _ACTIVATION_BYTES
     hidden = HIDDEN_COPIES * facts.hidden * row
-    copies = constants.copies_before if era.before(0, 16) or era.number is None else constants.copies_since
+    copies = constants.copies_since if era.samples_in_place else constants.copies_before
     logits = steps.sequences * facts.vocabulary * _LOGIT_BYTES * copies if last else 0.0
     experts = max((_expert_bytes(part, facts, layout, steps) for part in facts.feed_forward), default=0.0)
     # Uncut prompts ran before torch.compile reused buffers: three rows of each width instead of two.
     rows = 3 if era.before(0, 8) else 2
     widest = max(_dense_width(part) for part in facts.feed_forward) / layout.tensor
     layer = rows * (widest + facts.hidden) * row
-    if era.before(0, 16) or era.number is None:
+    if not era.samples_in_place:
         return max(layer, hidden + logits, hidden + experts)
     return max(layer, hidden + logits) + experts  # since then experts keep their workspace
 
@@ -92,7 +92,7 @@ def other_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     """What the driver, the allocator and the communication library hold."""
     if case.layout.tensor * case.layout.data == 1:
         return constants.one_bytes
-    if era.number is None or era.before(0, 16) or case.hardware.fabric_bytes_per_s < FABRIC_BYTES_PER_S:
+    if not era.samples_in_place or case.hardware.fabric_bytes_per_s < FABRIC_BYTES_PER_S:
         return constants.group_bytes
     return FABRIC_GROUP_BYTES
 
