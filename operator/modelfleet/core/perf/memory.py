@@ -101,17 +101,17 @@ def longest_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS
 
 
 def reported_kv_tokens(case: Case, constants: MemoryConstants = CONSTANTS) -> int:
-    """What the engine's line "GPU KV cache size" says of one rank, or of all under a data-parallel one.
+    """What the engine's line "GPU KV cache size" says, summed over data-parallel ranks, also where it then refuses.
 
     Before 0.21 it was blocks ÷ groups × block size, which for models with windows or states is far below what fits.
     """
-    use, era = memory_use(case, constants), _era(case)
-    stage = _binding(case, constants, _context(case))
+    context = _context(case)
+    stage = _binding(case, constants, context)
     groups = sum(groups for groups, _, _ in stage.pool.buckets)
-    if groups == 1 or not era.before(0, 21) or not use.fits:
-        return use.kv_tokens
-    smallest = min(tokens for _, tokens, _ in stage.pool.buckets if tokens)
-    return stage.blocks // groups * smallest * case.layout.data
+    if groups > 1 and Era.of(case.setup.version).before(0, 21):  # an unstated version logs as new ones do
+        smallest = min(tokens for _, tokens, _ in stage.pool.buckets if tokens)
+        return stage.blocks // groups * smallest * case.layout.data
+    return int(stage.blocks / stage.pool.blocks(context) * context) * case.layout.data
 
 
 def _era(case: Case) -> Era:

@@ -68,9 +68,15 @@ def activation_bytes(case: Case, era: Era, constants: MemoryConstants, *, last: 
     rows = 3 if era.before(0, 8) else 2
     widest = max(_dense_width(part) for part in facts.feed_forward) / layout.tensor
     layer = rows * (widest + facts.hidden) * row
+    aside = constants.vision_bytes if has_tower(facts) else 0.0
     if not era.samples_in_place:
-        return max(layer, hidden + logits, hidden + experts)
-    return max(layer, hidden + logits) + experts  # since then experts keep their workspace
+        return max(layer, hidden + logits, hidden + experts) + aside
+    return max(layer, hidden + logits) + experts + aside  # since then experts keep their workspace
+
+
+def has_tower(facts: ModelFacts) -> bool:
+    """Whether a vision tower rides along: norms alone are a few rows of the hidden size a layer."""
+    return facts.other_parameters > 16 * (facts.layers + 1) * facts.hidden
 
 
 def _dense_width(part: FeedForwardLayers) -> int:
@@ -91,7 +97,9 @@ def _expert_bytes(part: FeedForwardLayers, facts: ModelFacts, layout: Layout, st
 def other_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     """What the driver, the allocator and the communication library hold."""
     if case.layout.tensor * case.layout.data == 1:
-        return constants.one_bytes
+        if era.before(0, 8):
+            return constants.one_uncut_bytes
+        return constants.one_since_bytes if era.reserves_more else constants.one_bytes
     if not era.samples_in_place or case.hardware.fabric_bytes_per_s < FABRIC_BYTES_PER_S:
         return constants.group_bytes
     return FABRIC_GROUP_BYTES

@@ -59,6 +59,11 @@ class Era:
         return self.number is not None and self.number >= (0, 16)
 
     @property
+    def reserves_more(self) -> bool:
+        """Whether more is held beside tensors: since 0.15, as the rows of 0.15.1 and newer show."""
+        return self.number is not None and self.number >= (0, 15)
+
+    @property
     def batches_in_flight(self) -> int:
         """Batches whose tokens a window keeps besides its own: two under asynchronous scheduling, since 0.21."""
         return 1 if self.before(0, 21) else 2
