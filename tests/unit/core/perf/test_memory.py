@@ -143,6 +143,12 @@ def test_a_sampler_over_more_sequences_needs_more():
     assert many.activation_bytes - few.activation_bytes > 1.3 * GIB
 
 
+@pytest.mark.parametrize("version", ["0.5.3", "1.2.0rc3", ""])
+def test_another_engines_version_says_nothing_of_vllms(version):
+    one = case("Llama-3.1-8B", engine="sglang", version=version)
+    assert memory_use(one).activation_bytes == memory_use(case("Llama-3.1-8B", version="0.19")).activation_bytes
+
+
 def test_memory_decides():
     assert memory_use(with_memory(case("Llama-3.1-8B", context_limit_tokens=8192), 24)).fits
     assert not memory_use(with_memory(case("Llama-3.1-8B", context_limit_tokens=8192), 16)).fits
