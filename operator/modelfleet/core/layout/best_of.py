@@ -41,7 +41,8 @@ def best_of(cases: Sequence[Case], lengths: Lengths, ttft_s: float, tpot_s: floa
     """The case and concurrency with most output tokens a second and accelerator while both means hold; None: none does.
 
     Concurrencies are powers of two for each data-parallel rank, from 1 to the sequence cap. Layouts are compared at the
-    pessimistic end of their predictions; of those within a tenth of the best the simpler wins. ValueError for lengths that are not above 0.
+    pessimistic end of their predictions; of those within a tenth of the best the simpler wins. ValueError for lengths
+    that are not above 0.
     """
     tops = [_top(case, lengths, ttft_s, tpot_s) for case in cases]
     kept = [top for top in tops if top is not None]
