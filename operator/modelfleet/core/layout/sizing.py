@@ -28,6 +28,8 @@ from modelfleet.core.perf.serving import Replica, loaded, predict, replica
 from modelfleet.core.perf.workload import Load
 
 _FIRST_BUDGET = 512
+_TELLING = 1.1
+
 _MOST_TIMES = 64
 """Times the replicas that the knee asks for, beyond which a step that is still too long never fits."""
 
@@ -71,6 +73,18 @@ def _with_cache(ask: Ask, it: Replica, light: Prediction) -> tuple[Replica, _Bre
             if isinstance(less, _Break) and _rate(less) > _rate(broken):
                 best, broken = smaller, less
     return best, broken
+
+
+def _named(ask: Ask, it: Replica, light: Prediction, broken: _Break) -> _Break:
+    """Waiting for room in the cache shows as a late first token: where twice the cache would carry a tenth more, it is
+    the cache that ends first."""
+    if it.bound != "kv" or broken.knee.bound != "ttft":
+        return broken
+    twice = replace(it.profile or Profile(), kv_tokens=2 * it.memory.kv_tokens)
+    more = _break(ask, replace(it, profile=twice), light)
+    if _rate(more) < _TELLING * broken.knee.requests_per_s:
+        return broken
+    return replace(broken, knee=replace(broken.knee, bound="kv"))
 
 
 def _rate(broken: _Break | Wanted) -> float:
@@ -141,6 +155,7 @@ class _Break:
 
 def _with_knee(ask: Ask, it: Replica, light: Prediction, broken: _Break) -> Sized | Failure:
     margin, case = _Margin.of(light), it.case
+    broken = _named(ask, it, light, broken)
     found = _enough(ask, it, broken, margin)
     if found is None:
         return _no_budget(ask, case, margin)
