@@ -92,7 +92,7 @@ def four_hundred_in_one_node() -> Question:
 
 
 def experts() -> Question:
-    """DeepSeek-V3 on H200: whole experts, attention on data-parallel ranks where the latent cache would be copied."""
+    """DeepSeek-V3 on H200: whole experts on eight accelerators; attention on data-parallel ranks is too uncertain."""
     busy = promise(name="chat", ttft_s=3.0, tpot_s=0.06, load_rps=40.0)
     return asked("DeepSeek-V3", FP8, on("h200"), objectives=(busy,))
 
