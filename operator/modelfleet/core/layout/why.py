@@ -168,14 +168,16 @@ def _host(ask: Ask, best: Sized) -> Iterator[Reason]:
     memory, cores = ask.candidate.host_memory_bytes_per_accelerator, ask.candidate.host_cpus_per_accelerator
     weights = best.predicted.memory.weights_bytes
     if memory is not None and memory < weights:
-        sentence = (
-            f"{gib(memory)} of host memory an accelerator are less than its {gib(weights)} of weights: a start reads"
+        yield Reason(
+            check=Check.HOST,
+            sentence=f"{gib(memory)} of host memory an accelerator are less than its {gib(weights)} of weights: a start"
+            " reads parts of them again and takes longer",
         )
-        yield Reason(check=Check.HOST, sentence=f"{sentence} parts of them again and takes longer")
     if cores is not None and cores < 1:
         yield Reason(
             check=Check.HOST,
-            sentence=f"{rounded(cores)} cores an accelerator are less than the one that its worker keeps busy: steps wait",
+            sentence=f"{rounded(cores)} cores an accelerator are less than the one that its worker keeps busy: steps"
+            " wait for it",
         )
 
 

@@ -198,6 +198,17 @@ def test_the_tighter_of_two_objectives_binds():
     assert got.binding_objective == "chat"
 
 
+def test_a_host_that_is_too_small_is_advice():
+    poor = on(LARGE, host_memory_bytes_per_accelerator=8 * GIB, host_cpus_per_accelerator=0.5)
+    got = answer(question(candidates=(poor,))).chosen
+    assert got is not None
+    told = [one.sentence for one in got.reasons if one.check is Check.HOST]
+    assert len(told) == 2
+    assert "host memory" in told[0]
+    assert "cores" in told[1]
+    assert Check.HOST not in checks(answer(question()))
+
+
 def test_an_answer_is_json():
     got = answer(question(objectives=(objective(tpot_s=0.001),)))
     text = json.dumps(to_json(answer(question())))
