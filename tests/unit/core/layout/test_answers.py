@@ -130,6 +130,14 @@ def test_the_pin_that_makes_it_infeasible_is_named():
     assert ("spec.parallelism.tensor", "") in {(offer.field, offer.value) for offer in got.offers}
 
 
+def test_a_pinned_layout_that_the_model_does_not_fit_names_the_pin():
+    got = answer(question(variants=variants("Llama-3.3-70B-Instruct"), pins=Pins(tensor=1, pipeline=1)))
+    assert got.infeasible is not None
+    assert got.infeasible.check is Check.MEMORY
+    assert got.infeasible.field == "spec.parallelism.tensor"
+    assert "it is spec.parallelism.tensor that makes it so" in got.infeasible.sentence
+
+
 def test_heads_that_cannot_be_shared_out_say_which_degrees_can():
     got = answer(question(pins=Pins(tensor=3)))
     assert got.infeasible is not None
