@@ -32,7 +32,7 @@ def model_facts(text: str, beside: Path | None = None) -> ModelFacts:
     """The facts of a config.json (the file or its folder), or of a model that is known by name. Raises ModelError."""
     path = _config_path(Path(text)) or (_config_path(beside / text) if beside else None)
     if path is not None:
-        return _read(path, clipped(text, 200))
+        return _read(path, text)
     facts = known(text)
     if facts is not None:
         return facts
@@ -52,14 +52,14 @@ def _config_path(path: Path) -> Path | None:
         return None
 
 
-def _read(path: Path, shown: str) -> ModelFacts:
-    config = json_file(path, shown)
+def _read(path: Path, source: str) -> ModelFacts:
+    config = json_file(path, clipped(source, 200))
     index = None
     if path.name == _CONFIG and path.with_name(_INDEX).is_file():
         index = json_file(path.with_name(_INDEX), clipped(str(path.with_name(_INDEX)), 200))
     name = path.resolve().parent.name if path.name == _CONFIG else path.stem
     try:
-        return read_config(config, name=name, source=shown, index=index)
+        return read_config(config, name=name, source=source, index=index)
     except ConfigError as error:
         raise ModelError(str(error)) from error
 
