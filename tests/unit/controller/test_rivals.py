@@ -107,15 +107,14 @@ async def test_it_takes_over_soon_when_the_other_is_uninstalled(cluster, run):
 async def test_it_takes_over_from_one_that_was_killed_only_when_that_lease_has_expired(cluster, run):
     one, two = installed(cluster, "one"), installed(cluster, "two")
     task = run(one)
+    await asyncio.sleep(SETTLED_S)
     run(two)
     await asyncio.sleep(SETTLED_S)
-    leader, other = (one, two) if one.leads else (two, one)
-    assert leader is one
     task.cancel()
-    while not other.leads:
-        assert leader.write_left_s() > -4
+    while not two.leads:
+        assert one.write_left_s() > -4 - 2  # the renewal last seen, two pauses and what its holder had left
         await asyncio.sleep(0.1)
-    assert leader.write_left_s() <= 0
+    assert one.write_left_s() <= 0
 
 
 async def test_a_lease_of_an_earlier_version_that_is_taken_over_is_marked(cluster, run):
