@@ -35,14 +35,15 @@ def apply_crds(cluster: Cluster) -> None:
 
 
 @contextmanager
-def _cluster(kind: str, options: Options) -> Iterator[Cluster]:
-    """A cluster that ends with this run, however the run ends."""
+def own_cluster(kind: str, options: Options, *, crds: bool = True) -> Iterator[Cluster]:
+    """A cluster that ends with this run, however the run ends; with our CRDs, unless a test installs them itself."""
     say = Clocked()
     remove_orphans(say)
     cluster = Cluster(f"{kind}-{os.getpid()}", options, say=say)
     cluster.up()
     try:
-        apply_crds(cluster)
+        if crds:
+            apply_crds(cluster)
         yield cluster
     finally:
         cluster.down()
@@ -66,14 +67,14 @@ def _namespace(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[Cluster]:
     """A control plane of this run's own, with two kwok nodes of 8 GPUs, an audit log and our CRDs; no real node."""
-    with _cluster("api", Options(kwok_nodes=2, audit=True, owned=True)) as cluster:
+    with own_cluster("api", Options(kwok_nodes=2, audit=True, owned=True)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def real_cluster() -> Iterator[Cluster]:
     """A cluster of this run's own on which pods really run, with an audit log and our CRDs."""
-    with _cluster("real", Options(nodes=1, audit=True, owned=True)) as cluster:
+    with own_cluster("real", Options(nodes=1, audit=True, owned=True)) as cluster:
         yield cluster
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from modelfleet_local import engine, fleet
-from modelfleet_local.binaries import ALL, Binaries
+from modelfleet_local.binaries import CONTROL_PLANE, NODE, Binaries
 from modelfleet_local.cluster import Cluster, Options
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.paths import LOCAL, cache_dir
@@ -55,7 +55,7 @@ def run() -> None:
 
 def _serve_a_model(cluster: Cluster, steps: _Steps, say: Say) -> None:
     with steps.step("programs: Kubernetes, etcd, CoreDNS, Helm (built once)"):
-        Binaries(cache_dir()).ensure(ALL, say)
+        Binaries(cache_dir()).ensure((*CONTROL_PLANE, *NODE, "kwok", "helm"), say)
     with steps.step("engine: vLLM for the CPU and a tiny model (installed once)"):
         installation, model = engine.ensure_engine(cache_dir(), say), engine.ensure_model(cache_dir(), say)
     with steps.step("a cluster with this machine as its node"):
