@@ -77,6 +77,11 @@ def model_namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
+def plain_namespace(name: str) -> dict[str, Any]:
+    """A namespace without a policy."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
 def claimed_folder(namespace: str, claim: str, folder: Path) -> dict[str, Any]:
     """A claim of the name `claim` that brings a folder of this machine, read-only, to pods on its real nodes."""
     volume = f"{namespace}-{claim}"
