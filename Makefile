@@ -30,6 +30,15 @@ demo-down: setup ## takes the demo's cluster down and proves that nothing is lef
 test: prepare verify ## everything: static checks, unit, golden, API server, real engine, real kubelet
 	@$(BIN)/pytest
 
+.PHONY: e2e-helm
+e2e-helm: prepare ## Helm for real: install, upgrade, rollback, removal, a second release, the roles' proof
+	@$(BIN)/pytest tests/e2e/test_helm_life.py tests/e2e/test_helm_second.py tests/apiserver/test_roles.py
+
+.PHONY: e2e-gitops
+e2e-gitops: prepare ## Flux and Argo CD keep the samples for ten minutes of scaling (builds both the first time)
+	@$(PY) -m modelfleet_local prepare --gitops
+	@$(BIN)/pytest tests/gitops -m "gitops or not gitops"
+
 .PHONY: test-fast
 test-fast: setup verify ## static checks, unit and golden tests only
 	@$(BIN)/pytest tests/arch tests/unit tests/golden

@@ -129,7 +129,7 @@ def names_that_others_hold(story: Story) -> None:
 _FOREIGN = {
     "services": {"spec": {"ports": [{"port": 80}]}},
     "configmaps": {"data": {}},
-    "controllerrevisions": {"revision": 1},
+    "controllerrevisions": {"revision": 1, "data": {"of": "somebody"}},
 }
 
 

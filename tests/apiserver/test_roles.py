@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from rights import granted, used
 from role_scenarios import SCENARIOS, Story
 
 from cluster_fixtures import own_cluster
+from modelfleet.api import crd
 from modelfleet_local import Options, fleet
 
 RELEASE = "modelfleet"
@@ -76,11 +78,12 @@ def installation(served, tmp_path_factory):
 def hook_ran(installation):
     """The hook's command under its account: on a cluster without our CRDs, and on one that has them."""
     for _ in range(2):
-        argv = [sys.executable, "-m", "modelfleet.cli.main", "crds", "apply"]
+        argv = [Path(sys.executable).with_name("modelfleet"), "crds", "apply"]
         done = subprocess.run(
             [*argv, f"--kubeconfig={installation.account(HOOK)}"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
+        assert done.stdout.count("is served in this version") == len(crd.KINDS)
     return installation
 
 

@@ -57,13 +57,14 @@ _MODULES = (
     _Module("kstatus", {"kstatus": "modelfleet.dev/local/kstatus"}),
     _Module("flux", {"kustomize-controller": "github.com/fluxcd/kustomize-controller"}),
     _Module("argocd", {"argocd": "github.com/argoproj/argo-cd/v3/cmd"}),
+    _Module("redis", {"miniredis": "modelfleet.dev/local/redis"}),
 )
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
 NODE = ("kubelet", "kube-proxy", "coredns")
 CHECKS = ("glua", "kstatus")
 """What Argo CD and Flux judge objects with, for tests."""
-GITOPS = ("kustomize-controller", "argocd")
-"""The controllers themselves: minutes to build, so only `make e2e-gitops` does."""
+GITOPS = ("kustomize-controller", "argocd", "miniredis")
+"""The controllers themselves, and what Argo CD keeps its cache in: minutes to build, so only `make e2e-gitops` does."""
 ALL = (*CONTROL_PLANE, *NODE, "kwok", "helm", *CHECKS)
 """What `prepare` builds."""
 

@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--name", default=DEFAULT_NAME, help=f"the cluster (default: {DEFAULT_NAME})")
         return added
 
-    command("prepare", _prepare, "build and cache everything that demo and tests start")
+    prepare = command("prepare", _prepare, "build and cache everything that demo and tests start")
+    prepare.add_argument("--gitops", action="store_true", help="build Flux's and Argo CD's controllers instead")
     command("demo", _demo, "a cluster, a model served by vLLM, an answer")
     up = named(command("up", _up, "start a cluster; heals what an unclean stop left"))
     up.add_argument("--nodes", type=int, default=1, help="real nodes on this machine (default: 1)")
@@ -67,8 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _prepare(_: argparse.Namespace) -> int:
+def _prepare(arguments: argparse.Namespace) -> int:
     say = Clocked()
+    if arguments.gitops:
+        binaries.Binaries(cache_dir()).ensure(binaries.GITOPS, say)
+        return 0
     binaries.Binaries(cache_dir()).ensure(binaries.ALL, say)
     pause.ensure_pause(cache_dir())
     engine.ensure_model(cache_dir(), say=say)  # the engine first: the model is made in it
