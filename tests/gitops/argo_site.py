@@ -163,7 +163,7 @@ def _start(stack: ExitStack, program: Path, redis: Path, kubeconfig: Path, folde
     stack.enter_context(
         running(
             "argocd-repo-server",
-            [program, *common, *server, "--metrics-address=127.0.0.1"],
+            [program, common[-1], *server, "--metrics-address=127.0.0.1"],
             folder,
             env | {"ARGOCD_BINARY_NAME": "argocd-repo-server"},
         )

@@ -68,7 +68,27 @@ STATES = [
         deployment(recorded("image-not-pullable")), "Degraded", "Failed", "InProgress", id="its image cannot be pulled"
     ),
     pytest.param(deployment(recorded("no-room")), "Degraded", "Failed", "Current", id="no node has room for another"),
-    pytest.param(deployment(recorded("refused")), "Degraded", "Failed", "InProgress", id="the spec is refused"),
+    pytest.param(
+        deployment(changed("refused", Accepted="False/SpecInvalid", Ready="False/SpecInvalid")),
+        "Degraded",
+        "Failed",
+        "InProgress",
+        id="the spec is refused",
+    ),
+    pytest.param(
+        deployment(
+            changed(
+                "refused",
+                Accepted="False/ClassNotFound",
+                Planned="Unknown/NotEvaluated",
+                Ready="False/ClassNotFound",
+            )
+        ),
+        "Progressing",
+        "InProgress",
+        "InProgress",
+        id="its class is not there yet",
+    ),
     pytest.param(
         deployment(changed("settled", Ready="False/EngineDied", Progressing="True/EngineDied")),
         "Progressing",

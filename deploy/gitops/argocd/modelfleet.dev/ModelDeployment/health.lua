@@ -18,9 +18,12 @@ for _, condition in ipairs(status.conditions or {}) do
   conditions[condition.type] = condition
 end
 
--- What waiting does not mend: the spec, its class, or a fault of the operator.
+-- What waiting does not mend: the spec, its class, or a fault of the operator. A class that is not there yet may come.
 for _, kind in ipairs({ "Accepted", "Planned" }) do
   local condition = conditions[kind]
+  if condition ~= nil and condition.reason == "ClassNotFound" then
+    return health("Progressing", condition.reason .. ": " .. condition.message)
+  end
   if condition ~= nil and (condition.status == "False" or condition.reason == "OperatorBug") then
     return health("Degraded", condition.reason .. ": " .. condition.message)
   end
