@@ -18,8 +18,8 @@ prepare: setup ## builds and caches everything that the demo and the tests start
 	@$(PY) -m modelfleet_local prepare
 
 .PHONY: demo
-demo: setup ## a cluster on this machine, a model served by vLLM, an answer
-	@$(PY) -m modelfleet_local demo
+demo: setup ## a cluster on this machine, a model served by vLLM, an answer; KUBECONFIG=FILE: on that cluster instead
+	@$(PY) -m modelfleet_local demo $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig=$(KUBECONFIG) $(DEMO))
 
 .PHONY: demo-down
 demo-down: setup ## takes the demo's cluster down and proves that nothing is left

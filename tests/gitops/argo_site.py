@@ -159,11 +159,11 @@ def _start(stack: ExitStack, program: Path, redis: Path, kubeconfig: Path, folde
         env[f"ARGOCD_{kind}_DATA_PATH"] = str(folder / kind)
     common = [f"--kubeconfig={kubeconfig}", f"--namespace={SYSTEM}", f"--redis=127.0.0.1:{cache}"]
     stack.enter_context(running("redis", [redis, f"127.0.0.1:{cache}"], folder))
-    server = ["--disable-tls", "--address=127.0.0.1", f"--port={manifests}", f"--metrics-port={free_port()}"]
+    server = ["--disable-tls", "--client-ca-path=", "--address=127.0.0.1", f"--port={manifests}"]
     stack.enter_context(
         running(
             "argocd-repo-server",
-            [program, common[-1], *server, "--metrics-address=127.0.0.1"],
+            [program, common[-1], *server, "--metrics-address=127.0.0.1", f"--metrics-port={free_port()}"],
             folder,
             env | {"ARGOCD_BINARY_NAME": "argocd-repo-server"},
         )
