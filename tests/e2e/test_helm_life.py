@@ -21,6 +21,8 @@ from modelfleet_local.waiting import wait_until
 
 MODELS = ("chat", "search")
 
+pytestmark = pytest.mark.own_cluster("installs and removes the CRDs and the version before this one")
+
 
 @pytest.fixture(scope="module")
 def cluster():

@@ -20,6 +20,8 @@ ONE_POD = "--set=operator.replicas=1"
 NO_CATALOGUE = "--set=acceleratorClasses=null"
 REFUSED = "another installation of modelfleet already serves these namespaces"
 
+pytestmark = pytest.mark.own_cluster("installs and removes the CRDs, and reads the audit log")
+
 
 @pytest.fixture(scope="module")
 def cluster():

@@ -154,6 +154,7 @@ def _start(stack: ExitStack, program: Path, redis: Path, kubeconfig: Path, folde
     """Starts the three programs; the application controller's log."""
     cache, manifests, metrics = (free_port() for _ in range(3))
     env = {"ARGOCD_FAKE_IN_CLUSTER": "true", "ARGOCD_GPG_ENABLED": "false", "TMPDIR": str(folder), "HOME": str(folder)}
+    env["KUBECONFIG"] = str(kubeconfig)  # what it takes for the cluster that it runs in
     for kind in ("TLS", "SSH", "GPG"):
         (folder / kind).mkdir()
         env[f"ARGOCD_{kind}_DATA_PATH"] = str(folder / kind)
