@@ -39,6 +39,10 @@ e2e-gitops: prepare ## Flux and Argo CD keep the samples for ten minutes of scal
 	@$(PY) -m modelfleet_local prepare --gitops
 	@$(BIN)/pytest tests/gitops -m "gitops or not gitops"
 
+.PHONY: e2e-existing
+e2e-existing: prepare ## the demo and the end-to-end tests on a second cluster, known by its kubeconfig alone
+	@$(BIN)/pytest tests/local/test_existing_cluster.py -m "existing or not existing" -s
+
 .PHONY: test-fast
 test-fast: setup verify ## static checks, unit and golden tests only
 	@$(BIN)/pytest tests/arch tests/unit tests/golden
