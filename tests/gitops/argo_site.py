@@ -144,16 +144,26 @@ def argo(cluster: Cluster, namespace: str, folder: Path) -> Iterator[Argo]:
     repository.mkdir()
     git(repository, "init", "--quiet", "--initial-branch=main")
     git(repository, "commit", "--quiet", "--allow-empty", "--message=empty")
+    _lend_scripts(module / "hack", folder / "bin")
     with ExitStack() as stack:
         log = _start(stack, binaries.path("argocd"), binaries.path("miniredis"), cluster.kubeconfig, folder)
         fleet.apply(cluster, application(namespace, repository))
         yield Argo(cluster, repository, log)
 
 
+def _lend_scripts(source: Path, folder: Path) -> None:
+    """What Argo CD's image has on its PATH beside the program: it calls them for every commit."""
+    folder.mkdir()
+    for name in ("git-verify-wrapper.sh", "gpg-wrapper.sh"):
+        (folder / name).write_bytes((source / name).read_bytes())
+        (folder / name).chmod(0o755)
+
+
 def _start(stack: ExitStack, program: Path, redis: Path, kubeconfig: Path, folder: Path) -> Path:
     """Starts the three programs; the application controller's log."""
     cache, manifests, metrics = (free_port() for _ in range(3))
     env = {"ARGOCD_FAKE_IN_CLUSTER": "true", "ARGOCD_GPG_ENABLED": "false", "TMPDIR": str(folder), "HOME": str(folder)}
+    env["PATH"] = f"{folder / 'bin'}:{os.environ['PATH']}"
     env["KUBECONFIG"] = str(kubeconfig)  # what it takes for the cluster that it runs in
     for kind in ("TLS", "SSH", "GPG"):
         (folder / kind).mkdir()
