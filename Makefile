@@ -55,14 +55,24 @@ verify: setup ## format, lint, types, layers
 	@$(BIN)/lint-imports --no-logo > build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
 
 .PHONY: generate
-generate: setup ## CRDs, docs/conditions.md and the chart's copies, from the models
+generate: setup ## CRDs, docs/conditions.md, docs/schemas and the chart's copies, from the models
 	@$(BIN)/modelfleet crds --output crds
 	@$(BIN)/modelfleet crds --output charts/modelfleet/crds
 	@$(BIN)/modelfleet docs conditions > docs/conditions.md
+	@$(BIN)/modelfleet plan --schema > docs/schemas/plan.schema.json
 
 .PHONY: golden
 golden: setup ## rewrites the golden files; read the diff
 	@$(BIN)/pytest -q tests/golden --update-golden
+
+.PHONY: bench-planner
+bench-planner: setup ## how far the planner is from measurements; writes build/bench/planner.json and docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.planner
+
+.PHONY: fit-planner
+fit-planner: setup ## fits the performance model's constants on measurements; writes core/perf/fitted.py
+	@PYTHONPATH=tests $(PY) -m benchmarks.planner.fit
+	@$(BIN)/ruff format --quiet operator/modelfleet/core/perf/fitted.py
 
 .PHONY: format
 format: setup ## formats the code
