@@ -43,7 +43,24 @@ def install_operator(cluster: Target, images: Mapping[str, Image], values: Mappi
     }
     pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
     release = ("upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE, "--create-namespace")
-    helm(cluster, *release, "--wait", "--timeout", _WAIT, *pairs)
+    try:
+        helm(cluster, *release, "--wait", "--timeout", _WAIT, *pairs)
+    except LocalClusterError as error:
+        raise LocalClusterError("; ".join([str(error), *_waiting(cluster, SYSTEM_NAMESPACE)])) from error
+
+
+def _waiting(cluster: Target, namespace: str) -> list[str]:
+    """What the containers of a namespace's pods wait for, a sentence each: Helm only says that time is over."""
+    done = cluster.kubectl("get", "pods", "-n", namespace, "-o", "json")
+    if done.returncode:
+        return []
+    said = set()
+    for pod in json.loads(done.stdout)["items"]:
+        for container in pod["status"].get("containerStatuses", ()):
+            waiting = container["state"].get("waiting")
+            if waiting:
+                said.add(f"{waiting.get('reason')} of {container['image']}: {waiting.get('message', '')}".rstrip(": "))
+    return sorted(said)
 
 
 def helm(cluster: Target, *args: str) -> str:
