@@ -37,7 +37,7 @@ e2e-helm: prepare ## Helm for real: install, upgrade, rollback, removal, a secon
 .PHONY: e2e-gitops
 e2e-gitops: prepare ## Flux and Argo CD keep the samples for ten minutes of scaling (builds both the first time)
 	@$(PY) -m modelfleet_local prepare --gitops
-	@$(BIN)/pytest tests/gitops -m "gitops or not gitops"
+	@$(BIN)/pytest -s tests/gitops -m "gitops or not gitops"
 
 .PHONY: e2e-existing
 e2e-existing: prepare ## the demo and the end-to-end tests on a second cluster, known by its kubeconfig alone
