@@ -28,7 +28,12 @@ def running(
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            argv, env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=output, stderr=output, cwd=folder
+            ["setpriv", "--pdeathsig", "TERM", *argv],  # it ends with us, also when we are killed
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
         )
         try:
             yield log
