@@ -18,8 +18,8 @@ prepare: setup ## builds and caches everything that the demo and the tests start
 	@$(PY) -m modelfleet_local prepare
 
 .PHONY: demo
-demo: setup ## a cluster on this machine, a model served by vLLM, an answer
-	@$(PY) -m modelfleet_local demo
+demo: setup ## a cluster on this machine, a model served by vLLM, an answer; KUBECONFIG=FILE: on that cluster instead
+	@$(PY) -m modelfleet_local demo $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig=$(KUBECONFIG) $(DEMO))
 
 .PHONY: demo-down
 demo-down: setup ## takes the demo's cluster down and proves that nothing is left
@@ -29,6 +29,19 @@ demo-down: setup ## takes the demo's cluster down and proves that nothing is lef
 .PHONY: test
 test: prepare verify ## everything: static checks, unit, golden, API server, real engine, real kubelet
 	@$(BIN)/pytest
+
+.PHONY: e2e-helm
+e2e-helm: prepare ## Helm for real: install, upgrade, rollback, removal, a second release, the roles' proof
+	@$(BIN)/pytest tests/e2e/test_helm_life.py tests/e2e/test_helm_second.py tests/apiserver/test_roles.py
+
+.PHONY: e2e-gitops
+e2e-gitops: prepare ## Flux and Argo CD keep the samples for ten minutes of scaling (builds both the first time)
+	@$(PY) -m modelfleet_local prepare --gitops
+	@$(BIN)/pytest -s tests/gitops -m "gitops or not gitops"
+
+.PHONY: e2e-existing
+e2e-existing: prepare ## the demo and the end-to-end tests on a second cluster, known by its kubeconfig alone
+	@$(BIN)/pytest tests/local/test_existing_cluster.py -m "existing or not existing" -s
 
 .PHONY: test-fast
 test-fast: setup verify ## static checks, unit and golden tests only

@@ -12,8 +12,11 @@ import pytest
 
 from modelfleet_local import Cluster, Options
 from modelfleet_local.cluster import remove_orphans
+from modelfleet_local.existing import ExistingCluster, ImageSource
+from modelfleet_local.fleet import SYSTEM_NAMESPACE
 from modelfleet_local.paths import REPOSITORY
 from modelfleet_local.progress import Clocked
+from modelfleet_local.target import Target
 from modelfleet_local.waiting import wait_until
 
 
@@ -23,7 +26,7 @@ class Kubectl(Protocol):
     def __call__(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]: ...
 
 
-def apply_crds(cluster: Cluster) -> None:
+def apply_crds(cluster: Target) -> None:
     """Installs the CRDs of the checkout and waits until the API server serves them."""
     files = sorted((REPOSITORY / "crds").glob("*.yaml"))
     if not files:
@@ -35,14 +38,15 @@ def apply_crds(cluster: Cluster) -> None:
 
 
 @contextmanager
-def _cluster(kind: str, options: Options) -> Iterator[Cluster]:
-    """A cluster that ends with this run, however the run ends."""
+def own_cluster(kind: str, options: Options, *, crds: bool = True) -> Iterator[Cluster]:
+    """A cluster that ends with this run, however the run ends; with our CRDs, unless a test installs them itself."""
     say = Clocked()
     remove_orphans(say)
     cluster = Cluster(f"{kind}-{os.getpid()}", options, say=say)
     cluster.up()
     try:
-        apply_crds(cluster)
+        if crds:
+            apply_crds(cluster)
         yield cluster
     finally:
         cluster.down()
@@ -63,17 +67,45 @@ def _namespace(cluster: Cluster) -> Iterator[str]:
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
+def _refuse_existing(config: pytest.Config) -> None:
+    if config.getoption("--kubeconfig") is not None:
+        pytest.skip(
+            "refused on an existing cluster: it needs a control plane of its own (audit log, kwok nodes, restarts)"
+        )
+
+
+@contextmanager
+def _existing(config: pytest.Config) -> Iterator[ExistingCluster]:
+    """The cluster of --kubeconfig with our CRDs; what was made there is removed."""
+    say = Clocked()
+    options = (config.getoption(f"--{name}") for name in ("operator-image", "worker-image", "images-loaded"))
+    cluster = ExistingCluster(config.getoption("--kubeconfig"), ImageSource(*options).images(say), say)
+    cluster.check(SYSTEM_NAMESPACE)
+    crds = not cluster.has_crds()
+    try:
+        if crds:
+            apply_crds(cluster)
+        yield cluster
+    finally:
+        cluster.remove(crds=crds)
+
+
 @pytest.fixture(scope="session")
-def api_server() -> Iterator[Cluster]:
+def api_server(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A control plane of this run's own, with two kwok nodes of 8 GPUs, an audit log and our CRDs; no real node."""
-    with _cluster("api", Options(kwok_nodes=2, audit=True, owned=True)) as cluster:
+    _refuse_existing(pytestconfig)
+    with own_cluster("api", Options(kwok_nodes=2, audit=True, owned=True)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def real_cluster() -> Iterator[Cluster]:
-    """A cluster of this run's own on which pods really run, with an audit log and our CRDs."""
-    with _cluster("real", Options(nodes=1, audit=True, owned=True)) as cluster:
+def real_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster | ExistingCluster]:
+    """A cluster on which pods really run, with our CRDs: this run's own with an audit log, or that of --kubeconfig."""
+    if pytestconfig.getoption("--kubeconfig") is not None:
+        with _existing(pytestconfig) as existing:
+            yield existing
+        return
+    with own_cluster("real", Options(nodes=1, audit=True, owned=True)) as cluster:
         yield cluster
 
 
@@ -95,7 +127,8 @@ def namespace(api_server: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
-def real_namespace(real_cluster: Cluster) -> Iterator[str]:
+def real_namespace(real_cluster: Cluster, pytestconfig: pytest.Config) -> Iterator[str]:
     """A fresh namespace on `real_cluster`, as `namespace` is on `api_server`."""
+    _refuse_existing(pytestconfig)
     with _namespace(real_cluster) as name:
         yield name

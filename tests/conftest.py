@@ -1,4 +1,6 @@
-"""Options of the whole suite."""
+"""Options of the whole suite, and what is refused on an existing cluster."""
+
+from pathlib import Path
 
 import pytest
 
@@ -6,4 +8,19 @@ pytest_plugins = ["cluster_fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing them")
+    add = parser.addoption
+    add("--update-golden", action="store_true", help="write the golden files instead of comparing them")
+    add("--kubeconfig", type=Path, help="run tests/e2e on this existing cluster, and leave it as it was")
+    add("--operator-image", default="", help="with --kubeconfig: an image that its nodes can pull")
+    add("--worker-image", default="", help="the same, of the worker")
+    add("--images-loaded", action="store_true", help="with --kubeconfig: its nodes hold this checkout's images already")
+    add("--gitops-minutes", type=float, default=10.0, help="with -m gitops: how long to scale and to look for drift")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--kubeconfig") is None:
+        return
+    for item in items:
+        marker = item.get_closest_marker("own_cluster")
+        if marker is not None:
+            item.add_marker(pytest.mark.skip(reason=f"refused on an existing cluster: it {marker.args[0]}"))

@@ -1,7 +1,6 @@
 """The operator as a process, and a namespace with what a ModelDeployment needs."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,31 +38,7 @@ def own_operator(api_server: Cluster, namespace: str, tmp_path: Path) -> Iterato
 def fleet(api_server: Cluster, namespace: str) -> Iterator[Fleet]:
     """A namespace with a bound claim `models`; the class has a name of its own and is not created yet."""
     made = Fleet(api_server, namespace, f"gpu-{namespace}")
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": f"models-{namespace}"},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadOnlyMany"],
-            "storageClassName": "",
-            "hostPath": {"path": os.devnull},
-            "claimRef": {"namespace": namespace, "name": "models"},
-        },
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "models", "namespace": namespace},
-        "spec": {
-            "accessModes": ["ReadOnlyMany"],
-            "storageClassName": "",
-            "volumeName": f"models-{namespace}",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    made.apply(volume)
-    made.apply(claim)
+    made.create_claim()
     yield made
     made.kubectl("delete", names.DEPLOYMENT_PLURAL, "--all", "--wait=false")
     api_server.kubectl("delete", "accel", made.class_name, "--ignore-not-found", "--wait=false")

@@ -1,6 +1,7 @@
 """A user's hands in one namespace of a cluster."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +65,27 @@ class Fleet:
     def apply(self, manifest: dict[str, Any]) -> None:
         """As a user applies."""
         self.kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(manifest))
+
+    def create_claim(self) -> None:
+        """A bound claim `models`, with nothing on it."""
+        volume, shared = f"models-{self.namespace}", {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+        bound = {"claimRef": {"namespace": self.namespace, "name": "models"}, "capacity": {"storage": "1Gi"}}
+        self.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": volume},
+                "spec": {**shared, **bound, "hostPath": {"path": os.devnull}},
+            }
+        )
+        self.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "models", "namespace": self.namespace},
+                "spec": {**shared, "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
+            }
+        )
 
     def create_class(self, **spec: Any) -> None:
         """The AcceleratorClass of the kwok nodes."""

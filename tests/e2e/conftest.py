@@ -6,27 +6,33 @@ import pytest
 from site_under_test import Site
 
 from modelfleet_local import Cluster, engine, fleet
+from modelfleet_local.existing import ExistingCluster
 from modelfleet_local.images import Image
 from modelfleet_local.paths import cache_dir
+from modelfleet_local.target import Target
 
 
 @pytest.fixture(scope="session")
-def images(real_cluster: Cluster) -> Mapping[str, Image]:
-    """The images of this checkout, loaded into the node."""
+def images(real_cluster: Cluster | ExistingCluster) -> Mapping[str, Image]:
+    """The images of this checkout, loaded into the node; on an existing cluster those that the options name."""
+    if isinstance(real_cluster, ExistingCluster):
+        return real_cluster.images
     return fleet.load_images(real_cluster)
 
 
 @pytest.fixture(scope="session")
-def installed(real_cluster: Cluster, images: Mapping[str, Image]) -> Cluster:
+def installed(real_cluster: Target, images: Mapping[str, Image]) -> Target:
     """The cluster with modelfleet in it; drains are shorter than a user's, so that tests need not wait."""
     fleet.install_operator(real_cluster, images, {"worker.propagationSeconds": "2", "worker.drainSeconds": "60"})
     return real_cluster
 
 
 @pytest.fixture(scope="module")
-def site(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Site]:
+def site(installed: Target, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A namespace for a module's tests with the tiny model and the real engine on claims, restricted pods only."""
-    made = Site(installed, request.module.__name__.replace("_", "-"))
+    made = Site(installed, f"modelfleet-{request.module.__name__.replace('_', '-')}")
+    if isinstance(installed, ExistingCluster):
+        installed.check(made.namespace)
     fleet.apply(installed, fleet.model_namespace(made.namespace))
     for claim, folder in (
         (fleet.MODEL_CLAIM, engine.require_model(cache_dir())),

@@ -2,14 +2,14 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from modelfleet.api import names
-from modelfleet_local import Cluster, fleet
+from modelfleet_local import fleet
+from modelfleet_local.target import Target
 from modelfleet_local.waiting import wait_until
 
 READY_S = 240.0  # one engine start on two busy cores takes up to 125 s
@@ -19,7 +19,7 @@ READY_S = 240.0  # one engine start on two busy cores takes up to 125 s
 class Site:
     """A namespace on a cluster."""
 
-    cluster: Cluster
+    cluster: Target
     namespace: str
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
@@ -108,7 +108,7 @@ class Site:
         """The command line of tests/e2e/load.py on the Service."""
         script = Path(__file__).with_name("load.py")
         url = f"http://{self.address(name)}/v1/chat/completions"
-        return self.cluster.netns_argv([sys.executable, str(script), url, name, str(seconds)])
+        return self.cluster.client_argv(script, url, name, str(seconds))
 
     def run_in_pod(self, pod: str, script: str) -> str:
         """The output of a Python script inside the worker container."""

@@ -66,6 +66,7 @@ def test_kubectl_diff_of_the_applied_manifest_is_empty(chat):
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.own_cluster("reads the API server's audit log")
 def test_a_reconcile_of_an_unchanged_world_writes_nothing(chat):
     audit = chat.cluster.audit_log
     account = f"system:serviceaccount:{fleet.SYSTEM_NAMESPACE}:{OPERATOR}"

@@ -92,6 +92,12 @@ def test_bad_values_are_refused_with_a_reason(settings: tuple[str, ...], sentenc
     assert sentence in done.stderr
 
 
+def test_the_catalogue_can_be_left_out_whole() -> None:
+    done = template(*IMAGES, "acceleratorClasses=null")
+    assert done.returncode == 0, done.stderr
+    assert names.CLASS_KIND not in {document["kind"] for document in yaml.safe_load_all(done.stdout) if document}
+
+
 def test_no_object_of_the_schema_takes_unknown_values() -> None:
     def open_objects(node: object, path: str) -> list[str]:
         if not isinstance(node, dict):
@@ -115,9 +121,11 @@ def test_no_role_has_a_wildcard_or_reads_secrets(case: str) -> None:
 def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     read, write = {"get", "list", "watch"}, {"create", "patch", "delete"}
     wanted = {resource_key(resource): read | write for resource in cluster.CHILDREN}
-    wanted |= {resource_key(resource): read for resource in (cluster.DEPLOYMENTS, cluster.CLASSES)}
+    wanted[resource_key(cluster.DEPLOYMENTS)] = read
+    wanted[resource_key(cluster.CLASSES)] = {"list", "watch"}
     wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
     wanted[resource_key(cluster.EVENTS)] = {"get", "create", "patch"}
+    wanted[resource_key(cluster.LEASES)] = {"list"}
     assert operator_rights(case) == wanted
 
 

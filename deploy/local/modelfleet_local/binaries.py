@@ -53,10 +53,20 @@ _MODULES = (
     _Module("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
     _Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
     _Module("coredns", {"coredns": "github.com/coredns/coredns"}),
+    _Module("lua", {"glua": "github.com/yuin/gopher-lua/cmd/glua"}),
+    _Module("kstatus", {"kstatus": "modelfleet.dev/local/kstatus"}),
+    _Module("flux", {"kustomize-controller": "github.com/fluxcd/kustomize-controller"}),
+    _Module("argocd", {"argocd": "github.com/argoproj/argo-cd/v3/cmd"}),
+    _Module("redis", {"miniredis": "modelfleet.dev/local/redis"}),
 )
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
 NODE = ("kubelet", "kube-proxy", "coredns")
-ALL = tuple(name for module in _MODULES for name in module.packages)
+CHECKS = ("glua", "kstatus")
+"""What Argo CD and Flux judge objects with, for tests."""
+GITOPS = ("kustomize-controller", "argocd", "miniredis")
+"""The controllers themselves, and what Argo CD keeps its cache in: minutes to build, so only `make e2e-gitops` does."""
+ALL = (*CONTROL_PLANE, *NODE, "kwok", "helm", *CHECKS)
+"""What `prepare` builds."""
 
 
 class Binaries:
@@ -130,9 +140,14 @@ def _module_of(name: str) -> _Module:
     return next(module for module in _MODULES if name in module.packages)
 
 
+def _own_sources(module: _Module) -> list[str]:
+    """The Go files of a program that is ours; tools.go pins others' and is compiled into nothing."""
+    return sorted(path.name for path in (GO_MODULES / module.folder).glob("*.go") if path.name != "tools.go")
+
+
 def _key(module: _Module, name: str) -> str:
     digest = sha256()
-    for file in ("go.mod", "go.sum"):
+    for file in ("go.mod", "go.sum", *_own_sources(module)):
         digest.update((GO_MODULES / module.folder / file).read_bytes())
     environment = sorted(f"{key}={value}" for key, value in _BUILD_ENV.items())
     digest.update(repr([*environment, *_BUILD_FLAGS, module.ldflags, module.packages[name]]).encode())

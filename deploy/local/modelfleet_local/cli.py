@@ -4,10 +4,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from modelfleet_local import binaries, demo, engine, images, pause
 from modelfleet_local.cluster import Cluster, Options, known_clusters
 from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.existing import ImageSource
 from modelfleet_local.paths import cache_dir
 from modelfleet_local.progress import Clocked
 
@@ -47,8 +49,9 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--name", default=DEFAULT_NAME, help=f"the cluster (default: {DEFAULT_NAME})")
         return added
 
-    command("prepare", _prepare, "build and cache everything that demo and tests start")
-    command("demo", _demo, "a cluster, a model served by vLLM, an answer")
+    prepare = command("prepare", _prepare, "build and cache everything that demo and tests start")
+    prepare.add_argument("--gitops", action="store_true", help="build Flux's and Argo CD's controllers instead")
+    _demo_options(command("demo", _demo, "a cluster, a model served by vLLM, an answer"))
     up = named(command("up", _up, "start a cluster; heals what an unclean stop left"))
     up.add_argument("--nodes", type=int, default=1, help="real nodes on this machine (default: 1)")
     up.add_argument("--kwok-nodes", type=int, default=0, help="fake nodes with 8 H100 each (default: 0)")
@@ -67,8 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _prepare(_: argparse.Namespace) -> int:
+def _prepare(arguments: argparse.Namespace) -> int:
     say = Clocked()
+    if arguments.gitops:
+        binaries.Binaries(cache_dir()).ensure(binaries.GITOPS, say)
+        return 0
     binaries.Binaries(cache_dir()).ensure(binaries.ALL, say)
     pause.ensure_pause(cache_dir())
     engine.ensure_model(cache_dir(), say=say)  # the engine first: the model is made in it
@@ -76,8 +82,25 @@ def _prepare(_: argparse.Namespace) -> int:
     return 0
 
 
-def _demo(_: argparse.Namespace) -> int:
-    demo.run()
+def _demo_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kubeconfig", type=Path, help="use this existing cluster, and leave it as it was")
+    parser.add_argument("--operator-image", default="", help="on an existing cluster: an image its nodes can pull")
+    parser.add_argument("--worker-image", default="", help="the same, of the worker")
+    parser.add_argument("--images-loaded", action="store_true", help="its nodes hold this checkout's images already")
+    parser.add_argument("--keep", action="store_true", help="leave what the demo made on the existing cluster")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    if arguments.kubeconfig is None:
+        only = [
+            flag for flag in ("operator_image", "worker_image", "images_loaded", "keep") if getattr(arguments, flag)
+        ]
+        if only:
+            raise LocalClusterError(f"--{only[0].replace('_', '-')} is for an existing cluster: give --kubeconfig too")
+        demo.run()
+    else:
+        source = ImageSource(arguments.operator_image, arguments.worker_image, arguments.images_loaded)
+        demo.run_existing(arguments.kubeconfig, source, keep=arguments.keep)
     return 0
 
 

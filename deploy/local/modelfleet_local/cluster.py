@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -147,6 +148,10 @@ class Cluster:
         """The command line that runs `argv` in the cluster's network, where Services and pods have addresses."""
         self.require_up()
         return netns.entered(self.paths.netns, argv)
+
+    def client_argv(self, script: Path, *args: str) -> list[str]:
+        """The command line that runs a Python script of ours in the cluster's network."""
+        return self.netns_argv([sys.executable, str(script), *args])
 
     def run_in_netns(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Runs a command in the cluster's network; the caller looks at the exit status."""

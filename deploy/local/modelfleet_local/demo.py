@@ -2,16 +2,20 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from modelfleet_local import engine, fleet
-from modelfleet_local.binaries import ALL, Binaries
+from modelfleet_local.binaries import CONTROL_PLANE, NODE, Binaries
 from modelfleet_local.cluster import Cluster, Options
 from modelfleet_local.errors import LocalClusterError
+from modelfleet_local.existing import ExistingCluster, ImageSource
+from modelfleet_local.images import Image
 from modelfleet_local.paths import LOCAL, cache_dir
 from modelfleet_local.progress import Clocked, Say
+from modelfleet_local.target import Target
 
 NAME = "demo"
 _NAMESPACE = "demo"
@@ -24,12 +28,12 @@ class _Steps:
     """Says each step before it starts and keeps how long it took."""
 
     def __init__(self, say: Say) -> None:
-        self._say = say
+        self.say = say
         self._took_s: list[tuple[str, float]] = []
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        self._say(f"== {title}")
+        self.say(f"== {title}")
         start_s = time.monotonic()
         yield
         self._took_s.append((title, time.monotonic() - start_s))
@@ -40,12 +44,19 @@ class _Steps:
 
 
 def run() -> None:
-    """Runs the demo. Raises LocalClusterError that says what failed and how to look further."""
+    """Runs the demo on a cluster of its own. Raises LocalClusterError that says what failed and how to look further."""
     say = Clocked()
     steps = _Steps(say)
     cluster = Cluster(NAME, Options(nodes=1), say=say)
     try:
-        _serve_a_model(cluster, steps, say)
+        with steps.step("programs: Kubernetes, etcd, CoreDNS, Helm (built once)"):
+            Binaries(cache_dir()).ensure((*CONTROL_PLANE, *NODE, "kwok", "helm"), say)
+        folders = _folders(steps, say)
+        with steps.step("a cluster with this machine as its node"):
+            cluster.up()
+        with steps.step("images of the operator and the worker"):
+            images = fleet.load_images(cluster, say)
+        _serve_a_model(cluster, images, folders, steps)
     except LocalClusterError as error:
         raise LocalClusterError(f"the demo failed: {error}\n{_how_to_look(cluster)}") from error
     print(f"\nWhere the time went:\n{steps.table()}")
@@ -53,37 +64,61 @@ def run() -> None:
     print("demo: ok")
 
 
-def _serve_a_model(cluster: Cluster, steps: _Steps, say: Say) -> None:
-    with steps.step("programs: Kubernetes, etcd, CoreDNS, Helm (built once)"):
-        Binaries(cache_dir()).ensure(ALL, say)
+def run_existing(kubeconfig: Path, source: ImageSource, *, keep: bool) -> None:
+    """Runs the demo on somebody's cluster, in namespaces of its own; removes it all at the end unless told to keep it.
+
+    Raises LocalClusterError: what is in the way, or what failed.
+    """
+    say = Clocked()
+    steps = _Steps(say)
+    cluster = ExistingCluster(kubeconfig, source.images(say), say)
+    namespaces = (fleet.SYSTEM_NAMESPACE, _NAMESPACE)
+    with steps.step(f"a look at the cluster of {kubeconfig}"):
+        cluster.check(*namespaces)
+        crds = not cluster.has_crds()
+    try:
+        _serve_a_model(cluster, cluster.images, _folders(steps, say), steps)
+    except LocalClusterError as error:
+        raise LocalClusterError(f"the demo failed: {error}") from error
+    finally:
+        if keep:
+            cluster.close()
+        else:
+            with steps.step("removing what was made"):
+                cluster.remove(_NAMESPACE, crds=crds)
+    print(f"\nWhere the time went:\n{steps.table()}")
+    print("demo: ok")
+
+
+def _folders(steps: _Steps, say: Say) -> tuple[Path, Path]:
     with steps.step("engine: vLLM for the CPU and a tiny model (installed once)"):
-        installation, model = engine.ensure_engine(cache_dir(), say), engine.ensure_model(cache_dir(), say)
-    with steps.step("a cluster with this machine as its node"):
-        cluster.up()
-    with steps.step("images of the operator and the worker"):
-        images = fleet.load_images(cluster, say)
+        return engine.ensure_engine(cache_dir(), say), engine.ensure_model(cache_dir(), say)
+
+
+def _serve_a_model(target: Target, images: Mapping[str, Image], folders: tuple[Path, Path], steps: _Steps) -> None:
+    installation, model = folders
     with steps.step("helm install modelfleet"):
-        fleet.install_operator(cluster, images)
+        fleet.install_operator(target, images)
     with steps.step("kubectl apply: volumes and the ModelDeployment"):
         fleet.apply(
-            cluster,
+            target,
             fleet.model_namespace(_NAMESPACE),
             fleet.claimed_folder(_NAMESPACE, fleet.MODEL_CLAIM, model),
             fleet.claimed_folder(_NAMESPACE, fleet.ENGINE_CLAIM, installation),
             LOCAL / "demo" / "chat.yaml",
         )
     with steps.step("until Ready: the story of each condition"):
-        _follow_until_ready(cluster, say)
+        _follow_until_ready(target, steps.say)
     with steps.step("a chat completion through the Service"):
-        address = fleet.service_address(cluster, _NAMESPACE, _MODEL)
+        address = fleet.service_address(target, _NAMESPACE, _MODEL)
         request = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 48, "seed": 1}
-        answer = fleet.ask(cluster, address, _MODEL, **request)
+        answer = fleet.ask(target, address, _MODEL, **request)
     print(f"\nAsked http://{address} (Service {_MODEL}): {_QUESTION}")
     print(f"Answer (the tiny model has random weights): {answer.strip()!r}\n")
-    print(cluster.kubectl("get", "mdep,pods,service", "-n", _NAMESPACE).stdout)
+    print(target.kubectl("get", "mdep,pods,service", "-n", _NAMESPACE).stdout)
 
 
-def _follow_until_ready(cluster: Cluster, say: Say) -> None:
+def _follow_until_ready(cluster: Target, say: Say) -> None:
     """Says each change of a condition until the ModelDeployment is Ready."""
     deadline_s = time.monotonic() + _READY_TIMEOUT_S
     told: dict[str, str] = {}
@@ -98,7 +133,7 @@ def _follow_until_ready(cluster: Cluster, say: Say) -> None:
         time.sleep(0.5)
 
 
-def _conditions(cluster: Cluster) -> list[dict[str, Any]]:
+def _conditions(cluster: Target) -> list[dict[str, Any]]:
     found = cluster.kubectl("get", "mdep", _MODEL, "-n", _NAMESPACE, "-o", "json")
     if found.returncode:
         raise LocalClusterError(found.stderr.strip())

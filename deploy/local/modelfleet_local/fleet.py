@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.images import Image, build_images
 from modelfleet_local.paths import REPOSITORY, cache_dir
 from modelfleet_local.progress import Say, silent
+from modelfleet_local.target import Target
 
 CHART = REPOSITORY / "charts" / "modelfleet"
 SYSTEM_NAMESPACE = "modelfleet-system"
@@ -30,7 +30,7 @@ def load_images(cluster: Cluster, say: Say = silent) -> Mapping[str, Image]:
     return images
 
 
-def install_operator(cluster: Cluster, images: Mapping[str, Image], values: Mapping[str, str] | None = None) -> None:
+def install_operator(cluster: Target, images: Mapping[str, Image], values: Mapping[str, str] | None = None) -> None:
     """Installs the chart, or upgrades to it, with the class `cpu` of this machine; waits until the operator is ready.
 
     `values` are further Helm values by their dotted names. Raises LocalClusterError with Helm's words.
@@ -43,10 +43,27 @@ def install_operator(cluster: Cluster, images: Mapping[str, Image], values: Mapp
     }
     pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
     release = ("upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE, "--create-namespace")
-    helm(cluster, *release, "--wait", "--timeout", _WAIT, *pairs)
+    try:
+        helm(cluster, *release, "--wait", "--timeout", _WAIT, *pairs)
+    except LocalClusterError as error:
+        raise LocalClusterError("; ".join([str(error), *_waiting(cluster, SYSTEM_NAMESPACE)])) from error
 
 
-def helm(cluster: Cluster, *args: str) -> str:
+def _waiting(cluster: Target, namespace: str) -> list[str]:
+    """What the containers of a namespace's pods wait for, a sentence each: Helm only says that time is over."""
+    done = cluster.kubectl("get", "pods", "-n", namespace, "-o", "json")
+    if done.returncode:
+        return []
+    said = set()
+    for pod in json.loads(done.stdout)["items"]:
+        for container in pod["status"].get("containerStatuses", ()):
+            waiting = container["state"].get("waiting")
+            if waiting:
+                said.add(f"{waiting.get('reason')} of {container['image']}: {waiting.get('message', '')}".rstrip(": "))
+    return sorted(said)
+
+
+def helm(cluster: Target, *args: str) -> str:
     """Runs helm as administrator and gives its output. Raises LocalClusterError with what helm said."""
     home = cache_dir() / "helm"
     folders = {f"HELM_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
@@ -62,7 +79,7 @@ def helm(cluster: Cluster, *args: str) -> str:
     return done.stdout
 
 
-def apply(cluster: Cluster, *objects: Mapping[str, Any] | Path) -> None:
+def apply(cluster: Target, *objects: Mapping[str, Any] | Path) -> None:
     """`kubectl apply` of objects or files. Raises LocalClusterError with what the API server said."""
     for item in objects:
         text = item.read_text() if isinstance(item, Path) else json.dumps(item)
@@ -77,6 +94,11 @@ def model_namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
+def plain_namespace(name: str) -> dict[str, Any]:
+    """A namespace without a policy."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
 def claimed_folder(namespace: str, claim: str, folder: Path) -> dict[str, Any]:
     """A claim of the name `claim` that brings a folder of this machine, read-only, to pods on its real nodes."""
     volume = f"{namespace}-{claim}"
@@ -89,7 +111,7 @@ def claimed_folder(namespace: str, claim: str, folder: Path) -> dict[str, Any]:
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolume",
-                "metadata": {"name": volume},
+                "metadata": {"name": volume, "labels": {"modelfleet.dev/claimed-in": namespace}},
                 "spec": {
                     **shared,
                     "capacity": {"storage": "10Gi"},
@@ -109,7 +131,7 @@ def claimed_folder(namespace: str, claim: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def service_address(cluster: Cluster, namespace: str, name: str) -> str:
+def service_address(cluster: Target, namespace: str, name: str) -> str:
     """`IP:PORT` of a Service, good inside the cluster's network. Raises LocalClusterError if there is none."""
     found = cluster.kubectl("get", "service", name, "-n", namespace, "-o", "json")
     if found.returncode:
@@ -118,15 +140,15 @@ def service_address(cluster: Cluster, namespace: str, name: str) -> str:
     return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
 
 
-def ask_argv(cluster: Cluster, address: str, model: str, **request: Any) -> list[str]:
+def ask_argv(cluster: Target, address: str, model: str, **request: Any) -> list[str]:
     """The command line that sends one chat completion from inside the cluster's network and prints the answer's text;
     `request` are further fields of the OpenAI request. It exits 1 with one line if no answer comes."""
     body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 32, **request}
     script = Path(__file__).with_name("ask.py")
-    return cluster.netns_argv([sys.executable, str(script), f"http://{address}/v1/chat/completions", json.dumps(body)])
+    return cluster.client_argv(script, f"http://{address}/v1/chat/completions", json.dumps(body))
 
 
-def ask(cluster: Cluster, address: str, model: str, **request: Any) -> str:
+def ask(cluster: Target, address: str, model: str, **request: Any) -> str:
     """The text of the model's answer. Raises LocalClusterError if there is none."""
     done = subprocess.run(ask_argv(cluster, address, model, **request), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -209,13 +209,17 @@ class ModelDeploymentSpec(ApiModel):
     """Secrets in this namespace to pull the worker's image with."""
 
 
+# Without it, kstatus (Flux, kpt) takes an object that no operator has looked at yet for one that is done.
+_UNSEEN = {"observedGeneration": -1}
+
+
 class ModelDeployment(ApiModel):
     """A model, the latency promise that it must keep, and the accelerators it may use to keep it."""
 
     metadata: Metadata
     spec: ModelDeploymentSpec
     """What is wanted."""
-    status: ModelDeploymentStatus | None = None
+    status: Annotated[ModelDeploymentStatus | None, Field(json_schema_extra={"default": _UNSEEN})] = None
     """What is; written by the operator."""
 
     @property

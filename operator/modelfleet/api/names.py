@@ -18,6 +18,9 @@ ROLE_LABEL = f"{GROUP}/role"
 SERVING_LABEL = f"{GROUP}/serving"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "modelfleet"
+LEASE_LABEL = f"{GROUP}/lease"  # on the Leases of all installations, so that they find each other
+LEADER_LEASE = "leader"
+SERVES_ANNOTATION = f"{GROUP}/serves-namespaces"
 
 FIELD_MANAGER = "modelfleet"
 STATUS_MANAGER = "modelfleet-status"

@@ -71,8 +71,8 @@ class ModelDeploymentStatus(ApiModel):
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16), Unique(("type",))] = ()
     """Accepted, Planned, Placed, Available, Progressing, Ready and ObjectivesMet; reasons are in docs/conditions.md."""
-    observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The spec's generation that this status speaks of."""
+    observed_generation: Annotated[int, Field(ge=-1)] | None = None
+    """The spec's generation that this status speaks of; -1: the operator has not looked at the object yet."""
     plan: Plan | None = None
     """The layout that was pinned."""
     replicas: Count | None = None

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Protocol
 from modelfleet.controller import election
 from modelfleet.controller.cluster import LEASES, ApiError, Cluster, Conflict, Missing, Refused, Written
 from modelfleet.controller.election import Held, Record, Sight, Step, Timing
+from modelfleet.controller.rivals import Rivals
 
 _log = logging.getLogger(__name__)
 
@@ -71,13 +73,29 @@ class Alone:
         return None
 
 
+class _RivalLeadsError(Exception):
+    """Another installation serves a namespace of ours; one sentence."""
+
+
 class Elected:
-    """Leadership by a Lease. `cluster` must not be the one that asks `write_left_s` before it writes."""
+    """Leadership by a Lease. `cluster` must not be the one that asks `write_left_s` before it writes.
+
+    With `rivals`, it leads only while no other installation serves one of its namespaces. They are looked for before
+    the Lease is taken, so that a refused one writes nothing, and after: of two that take theirs at once, each of whom
+    writes before it looks, at least one sees the other's and gives up. A leader need not look again.
+    """
 
     def __init__(
-        self, cluster: Cluster, candidate: Candidate, now: Callable[[], datetime], timing: Timing | None = None
+        self,
+        cluster: Cluster,
+        candidate: Candidate,
+        now: Callable[[], datetime],
+        timing: Timing | None = None,
+        rivals: Rivals | None = None,
     ) -> None:
         self._cluster, self._me, self._now, self._timing = cluster, candidate, now, timing or Timing()
+        self._rivals = rivals
+        self._rivalled = False
         self._held: Held | None = None
         self._sight: Sight | None = None
         self._version: str | None = None  # of the Lease that `_sight` shows; None: it must be read first
@@ -138,6 +156,8 @@ class Elected:
 
     def _pause_s(self) -> float:
         """Until the next attempt: no later than another's Lease can expire."""
+        if self._rivalled:  # spread, so that two that gave up for each other do not meet again and again
+            return self._timing.retry_s * random.uniform(1.0, 2.0)
         if self._sight is None or self._fault is not None:
             return self._timing.retry_s
         expires_s = election.decide(self._sight, self._me.identity, self._clock_s(), self._timing).expires_s
@@ -152,7 +172,10 @@ class Elected:
                 told: str | None = await self._step()
                 if told is None:  # a conflict: look again at once
                     told = await self._step()
-            told, self._fault = told or "", None
+            told, self._fault, self._rivalled = told or "", None, False
+        except _RivalLeadsError as error:
+            self._version, self._rivalled = None, True
+            told = self._fault = f"not leading: {error}"
         except (ApiError, TimeoutError) as error:
             self._version = None  # it may have been stored all the same
             told = self._fault = f"the Lease cannot be used: {str(error) or f'no answer in {limit_s:g} s'}"
@@ -171,14 +194,28 @@ class Elected:
         if decision.step is Step.WAIT:
             self._version = None
             return f"standing by: {decision.reason}"
+        first = self._held is None
+        if first:
+            await self._give_way()
         record = election.record_for(self._sight, self._me.identity, self._now(), self._timing)
         sent_s = self._clock_s()
         if not await self._write(record, create=decision.step is Step.CREATE):
             return None
-        first, self._held = self._held is None, Held(sent_s)
+        if first:
+            await self._give_way()
+        self._held = Held(sent_s)
         if first:
             _log.info("leading: %s", decision.reason, extra={"identity": self._me.identity})
         return ""
+
+    async def _give_way(self) -> None:
+        """Raises _RivalLeadsError, with our Lease released, if another installation serves a namespace of ours."""
+        rival = None if self._rivals is None else await self._rivals.find()
+        if rival is None:
+            return
+        while not await self._given_up():
+            pass
+        raise _RivalLeadsError(rival)
 
     async def _read(self) -> None:
         stored = await self._cluster.get(LEASES, self._me.name, self._me.namespace)
@@ -188,13 +225,14 @@ class Elected:
 
     async def _write(self, record: Record, *, create: bool = False) -> bool:
         """False after a conflict: another was faster. Raises ApiError."""
+        marks = {} if self._rivals is None else self._rivals.marks
         place, spec = {"name": self._me.name, "namespace": self._me.namespace}, election.spec_of(record)
         version, self._version = self._version, None
         if create:
-            manifest = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": place, "spec": spec}
+            manifest = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": marks | place, "spec": spec}
             result = await self._cluster.create(manifest)
         else:
-            patch = {"metadata": {"resourceVersion": version}, "spec": spec}
+            patch = {"metadata": marks | {"resourceVersion": version}, "spec": spec}
             result = await self._cluster.merge(LEASES, self._me.name, self._me.namespace, patch)
         match result:
             case Written(stored):

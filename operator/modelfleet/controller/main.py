@@ -35,6 +35,7 @@ from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.lease import Alone, Candidate, Elected, Leadership
 from modelfleet.controller.options import Options, OptionsError, parse
 from modelfleet.controller.queue import Backoff, WorkQueue
+from modelfleet.controller.rivals import Rivals
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key
 from modelfleet.controller.watch import QueueTriggers, Watch
@@ -119,7 +120,9 @@ class Operator:
         if lease is not None:
             # The suffix: a container that was restarted in its pod is another process.
             identity = f"{lease.holder or socket.gethostname()}_{secrets.token_hex(4)}"
-            leadership = Elected(cluster, Candidate(lease.namespace, lease.name, identity), _now)
+            rivals = Rivals(cluster, (lease.namespace, lease.name), self._options.namespaces)
+            candidate = Candidate(lease.namespace, lease.name, identity)
+            leadership = Elected(cluster, candidate, _now, rivals=rivals)
         self._metrics.gauge("leader", "1 in the process that leads, 0 in a standby", lambda: float(leadership.leads))
         self._health.ready.append(lambda: self._unready(leadership))
         return leadership

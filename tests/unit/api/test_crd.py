@@ -47,9 +47,10 @@ def test_no_node_is_a_reference_a_union_or_a_null() -> None:
     assert [(path, forbidden & node.keys()) for path, node in ALL if forbidden & node.keys()] == []
 
 
-def test_the_server_stores_one_default_only() -> None:
+def test_the_server_stores_one_default_and_shows_one_before_there_is_a_status() -> None:
     assert [(path, node["default"]) for path, node in ALL if "default" in node] == [
-        ("ModelDeployment.spec.scaling.replicas", 1)
+        ("ModelDeployment.spec.scaling.replicas", 1),
+        ("ModelDeployment.status", {"observedGeneration": -1}),
     ]
 
 

@@ -1,0 +1,8 @@
+//go:build tools
+
+// Package tools pins the programs that deploy/local builds from this module.
+package tools
+
+import (
+	_ "github.com/fluxcd/kustomize-controller"
+)

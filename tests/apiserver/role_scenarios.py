@@ -1,0 +1,157 @@
+"""What an operator has to do in its life, for the proof that its roles are exactly what it uses.
+
+To add to it: write a function here that makes the operator do the new thing and waits until it has, and name it in
+SCENARIOS. They run in this order on one cluster, each with a ModelDeployment of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleet import Fleet
+from operator_process import Operator
+
+from modelfleet.api import names
+
+CHILDREN = ("pods", "services", "configmaps", "controllerrevisions")
+
+
+@dataclass
+class Story:
+    """A namespace with a class of GPU nodes, and the operator that serves it."""
+
+    fleet: Fleet
+    operator: Operator
+
+    def apply(self, name: str, replicas: int = 1, **model: object) -> None:
+        """The ModelDeployment `name` in mode Manual."""
+        scaling = {"mode": "Manual", "minReplicas": 1, "maxReplicas": 4, "replicas": replicas}
+        source = {"source": "pvc://models/chat", **model}
+        self.fleet.apply(self.fleet.deployment(name, model=source, scaling=scaling))
+
+    def settled(self, name: str, replicas: int = 1) -> None:
+        """Until it has this many pods and nothing moves."""
+        self.fleet.wait(f"{replicas} pods", lambda: len(self.fleet.children("pods", name)) == replicas)
+        self.fleet.settled(name)
+
+    def child(self, plural: str, name: str) -> str:
+        """The name of the one child of this kind."""
+        (child,) = self.fleet.children(plural, name)
+        return str(child["metadata"]["name"])
+
+
+def create_change_scale_and_delete(story: Story) -> None:
+    """From the first pod over a rollout, its drain and the removal of the old revision's ConfigMap, to nothing."""
+    story.apply("life", replicas=2)
+    story.settled("life", 2)
+    story.apply("life", replicas=1)
+    story.settled("life", 1)
+    story.apply("life", replicas=1, maxContextTokens=512)
+    story.fleet.wait("the second revision", lambda: len(story.fleet.children("controllerrevisions", "life")) == 2)
+    story.settled("life", 1)
+    story.fleet.kubectl("delete", "mdep", "life")
+    story.fleet.wait("nothing left", lambda: not any(story.fleet.children(plural, "life") for plural in CHILDREN))
+
+
+def a_revision_and_a_plan_that_nothing_needs(story: Story) -> None:
+    """Ours by their owner, of a revision beyond the history: they go."""
+    story.apply("history")
+    story.settled("history")
+    stored = story.fleet.get(names.DEPLOYMENT_PLURAL, "history") or {}
+    owner = {key: stored[key] for key in ("apiVersion", "kind")} | {"name": "history", "controller": True}
+    for plural in ("configmaps", "controllerrevisions"):
+        metadata = {
+            "name": "history-old",
+            "labels": {names.DEPLOYMENT_LABEL: "history"},
+            "ownerReferences": [owner | {"uid": stored["metadata"]["uid"]}],
+        }
+        story.fleet.api.create(story.fleet.path(plural), {"metadata": metadata, **_FOREIGN[plural]})
+        story.fleet.wait(f"no old {plural}", lambda plural=plural: story.fleet.get(plural, "history-old") is None)
+
+
+def labels_that_somebody_took_away(story: Story) -> None:
+    """Each child loses a label of ours and gets it back."""
+    story.apply("labels")
+    story.settled("labels")
+    for plural in CHILDREN:
+        child = story.child(plural, "labels")
+        edit = {"metadata": {"labels": {names.MANAGED_BY_LABEL: None}}}
+        story.fleet.api.patch(story.fleet.path(plural, child), edit)
+        story.fleet.wait(
+            f"the label of the {plural}",
+            lambda plural=plural, child=child: (
+                (story.fleet.get(plural, child) or {})["metadata"]["labels"].get(names.MANAGED_BY_LABEL)
+                == names.MANAGED_BY
+            ),
+        )
+
+
+def a_pod_that_somebody_relabelled(story: Story) -> None:
+    """It is no longer listed, so it is read by its name."""
+    story.apply("relabelled")
+    story.settled("relabelled")
+    pod = story.child("pods", "relabelled")
+    edit = {"metadata": {"labels": {names.DEPLOYMENT_LABEL: "other"}}}
+    story.fleet.api.patch(story.fleet.path("pods", pod), edit)
+    story.fleet.wait("the pod is back", lambda: len(story.fleet.children("pods", "relabelled")) == 1)
+
+
+def a_service_with_a_port_too_many(story: Story) -> None:
+    """Server-side apply cannot take the port away, so the Service is made anew."""
+    story.apply("ports")
+    story.settled("ports")
+    uid = story.fleet.children("services", "ports")[0]["metadata"]["uid"]
+    ports = [{"name": "http", "port": 80, "targetPort": 8000}, {"name": "more", "port": 81, "targetPort": 8000}]
+    story.fleet.api.patch(story.fleet.path("services", "ports"), {"spec": {"ports": ports}})
+    story.fleet.wait(
+        "a new Service",
+        lambda: [each["metadata"]["uid"] != uid for each in story.fleet.children("services", "ports")] == [True],
+    )
+
+
+def names_that_others_hold(story: Story) -> None:
+    """Each child's name is held by an object of somebody else, which is read by its name until it is gone."""
+    story.apply("taken")
+    story.settled("taken")
+    held = {plural: story.child(plural, "taken") for plural in CHILDREN if plural != "pods"}
+    story.fleet.kubectl("delete", "mdep", "taken")
+    story.fleet.wait("nothing left", lambda: not any(story.fleet.children(plural, "taken") for plural in CHILDREN))
+    for plural, name in held.items():
+        foreign = {"metadata": {"name": name}, **_FOREIGN[plural]}
+        story.fleet.api.create(story.fleet.path(plural), foreign)
+        story.apply("taken")
+        story.fleet.wait_condition("Accepted", "False", "NameTaken", "taken")
+        story.fleet.kubectl("delete", plural, name)
+        story.settled("taken")
+        story.fleet.kubectl("delete", "mdep", "taken")
+        story.fleet.wait("nothing left", lambda: not any(story.fleet.children(each, "taken") for each in CHILDREN))
+
+
+_FOREIGN = {
+    "services": {"spec": {"ports": [{"port": 80}]}},
+    "configmaps": {"data": {}},
+    "controllerrevisions": {"revision": 1, "data": {"of": "somebody"}},
+}
+
+
+def a_restart_that_tells_the_same_again(story: Story) -> None:
+    """An event that an earlier process wrote is counted on, and the Lease that it released is taken."""
+    story.apply("again")
+    story.settled("again")
+    for _ in range(2):
+        story.apply("again", replicas=2)
+        story.settled("again", 2)
+        story.apply("again", replicas=1)
+        story.settled("again", 1)
+        assert story.operator.stop() == 0
+        story.operator.start()
+
+
+SCENARIOS: tuple[Callable[[Story], None], ...] = (
+    create_change_scale_and_delete,
+    labels_that_somebody_took_away,
+    a_pod_that_somebody_relabelled,
+    a_service_with_a_port_too_many,
+    names_that_others_hold,
+    a_revision_and_a_plan_that_nothing_needs,
+    a_restart_that_tells_the_same_again,
+)
