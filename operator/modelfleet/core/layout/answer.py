@@ -1,4 +1,4 @@
-"""What the planner answers: a pinned layout for each class with its reasons, or what cannot hold and what could. Pure."""
+"""What the planner answers: a pinned layout a class with its reasons, or what cannot hold and what could. Pure."""
 
 from __future__ import annotations
 

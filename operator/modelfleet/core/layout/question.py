@@ -1,7 +1,7 @@
 """What the planner is asked: a model, a promise, the accelerators there are, and what the user has fixed. Pure.
 
-Nothing here is of Kubernetes. Whoever asks (the reconciler, a command) says in `fields` where in the user's file a value
-stands, so that a sentence about it can name the place; the defaults are the paths of a ModelDeployment.
+Nothing here is of Kubernetes. Whoever asks (the reconciler, a command) says in `fields` where in the user's file a
+value stands, so that a sentence about it can name the place; the defaults are the paths of a ModelDeployment.
 """
 
 from __future__ import annotations

@@ -1,0 +1,187 @@
+"""What one engine step has to do at least, term by term, before any efficiency. Pure.
+
+A step runs the prompt tokens and the decoding sequences that the scheduler gave it through all layers. Each term is a
+lower bound from the chip's data sheet (seconds at full rate) or a count; `steps` turns them into time with the
+constants of `constants`. All are of the busiest accelerator, summed over pipeline stages.
+"""
+
+from dataclasses import dataclass
+
+from modelfleet.core.model.facts import Attention, AttentionLayers, FeedForwardLayers, Scheme
+from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.numbers import BYTES, attention_scheme, flops_per_s, head_scheme
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What one step works on, over the whole replica.
+
+    `prefill_context_tokens` are tokens that the prefilled ones look back at, beyond themselves; `decode_context_tokens`
+    is the mean context of one decoding sequence.
+    """
+
+    prefill_tokens: float = 0.0
+    prefill_context_tokens: float = 0.0
+    decode_sequences: float = 0.0
+    decode_context_tokens: float = 0.0
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that pass through the layers."""
+        return self.prefill_tokens + self.decode_sequences
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The parts of one step. Those in _s are seconds at the data sheet's rate, the others are counts."""
+
+    weights_s: float = 0.0
+    """Reading all matrices but routed experts': bytes / memory bandwidth."""
+    experts_s: float = 0.0
+    """Reading the experts that the step's tokens visit, 1 - (1 - k/E)^tokens of all."""
+    kv_s: float = 0.0
+    """Reading the cache of the decoding sequences."""
+    gemm_s: float = 0.0
+    """Two operations a parameter and token, routed experts apart."""
+    expert_gemm_s: float = 0.0
+    attention_s: float = 0.0
+    """Scores and weighted sums of prefilled tokens, 16-bit arithmetic."""
+    exchange_s: float = 0.0
+    """Bytes of all-reduce, all-to-all and stage hops over the fabric's one-way bandwidth."""
+    exchanges: float = 0.0
+    """Collectives in the step."""
+    layers: float = 0.0
+    mixture_layers: float = 0.0
+    sequences: float = 0.0
+    """Decoding sequences of one data-parallel rank: sampling, scheduling, streaming."""
+
+
+def step_terms(case: Case, batch: Batch) -> Terms:
+    """The terms of one step of `batch`."""
+    layout, hardware = case.layout, case.hardware
+    ranks = layout.data
+    tokens = batch.tokens / ranks
+    weights = case.setup.weights
+    projections = attention_scheme(case.facts, weights)
+    dense = _dense_parameters(case)
+    attention = sum(part.count * part.parameters for part in case.facts.attention)
+    head = case.facts.vocabulary * case.facts.hidden
+    head_bytes = BYTES[head_scheme(case.facts, weights)]
+    bandwidth, shards = hardware.memory_bytes_per_s, layout.tensor
+    sampled = batch.decode_sequences / ranks + (1.0 if batch.prefill_tokens else 0.0)
+    weight_bytes = (attention * BYTES[projections] + dense * BYTES[weights] + head * head_bytes) / shards
+    gemm_s = (
+        2 * tokens / shards * (attention / flops_per_s(hardware, projections) + dense / flops_per_s(hardware, weights))
+    )
+    gemm_s += 2 * sampled * head / shards / flops_per_s(hardware, Scheme.BF16)
+    read, visited, mixture = _experts(case, batch.tokens)
+    exchange_bytes, exchanges = _exchange(case, batch.tokens)
+    return Terms(
+        weights_s=weight_bytes / bandwidth,
+        experts_s=read * BYTES[weights] / bandwidth,
+        kv_s=batch.decode_sequences / ranks * kv_bytes(case, batch.decode_context_tokens) / bandwidth,
+        gemm_s=gemm_s,
+        expert_gemm_s=2 * batch.tokens * visited / flops_per_s(hardware, weights),
+        attention_s=_attention_flops(case, batch) / ranks / shards / flops_per_s(hardware, Scheme.BF16),
+        exchange_s=exchange_bytes / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0,
+        exchanges=exchanges,
+        layers=case.facts.layers,
+        mixture_layers=mixture,
+        sequences=batch.decode_sequences / ranks,
+    )
+
+
+def _routed(part: FeedForwardLayers, hidden: int) -> float:
+    """Parameters of all routed experts of one layer."""
+    return float(part.experts * part.matrices * hidden * part.intermediate)
+
+
+def _dense_parameters(case: Case) -> float:
+    """Feed-forward parameters that every token visits."""
+    total = 0.0
+    for part in case.facts.feed_forward:
+        total += part.count * (part.parameters - _routed(part, case.facts.hidden))
+    return total
+
+
+def _experts(case: Case, tokens: float) -> tuple[float, float, float]:
+    """Expert parameters that one accelerator reads, those that one token visits in it, and the number of layers.
+
+    Tokens choose experts independently, so an expert is read with probability 1 - (1 - k/E)^tokens. With and without
+    expert parallelism each accelerator holds 1 / (tensor × data) of all experts' parameters.
+    """
+    read = visited = layers = 0.0
+    spread = case.layout.tensor * case.layout.data
+    for part in case.facts.feed_forward:
+        if not part.experts:
+            continue
+        routed = part.count * _routed(part, case.facts.hidden) / spread
+        share = part.experts_per_token / part.experts
+        read += routed * (1 - (1 - share) ** tokens)
+        visited += routed * share
+        layers += part.count
+    return read, visited, layers
+
+
+def kv_bytes(case: Case, context_tokens: float) -> float:
+    """Bytes of cache that one accelerator reads to decode one token of a sequence of `context_tokens`."""
+    element = BYTES[case.setup.kv]
+    total = 0.0
+    for part in case.facts.attention:
+        total += part.count * _layer_kv(part, context_tokens, case.layout.tensor, element)
+    return total
+
+
+def _layer_kv(part: AttentionLayers, context: float, shards: int, element: float) -> float:
+    if part.kind == Attention.LATENT:
+        return context * (part.latent_dim + part.rope_dim) * element
+    if part.kind == Attention.LATENT_SPARSE:
+        selected = min(context, part.index_tokens or context)
+        return selected * (part.latent_dim + part.rope_dim) * element + context * part.index_dim
+    if part.kind == Attention.LINEAR:
+        return 2 * 2.0 * part.state_elements / shards  # read and written, 16 bit
+    heads = max(part.kv_heads / shards, 1.0)
+    seen = min(context, part.window_tokens or context) if part.kind == Attention.SLIDING else context
+    return seen * heads * (part.head_dim + part.value_head_dim) * element
+
+
+def _attention_flops(case: Case, batch: Batch) -> float:
+    """Operations of causal attention over the prefilled tokens: each looks at half of them and at what came before."""
+    tokens = batch.prefill_tokens
+    total = 0.0
+    for part in case.facts.attention:
+        seen = tokens / 2 + batch.prefill_context_tokens
+        if part.kind == Attention.LINEAR:
+            continue
+        if part.kind == Attention.SLIDING and part.window_tokens:
+            seen = min(seen, part.window_tokens)
+        width = part.heads * (part.head_dim + part.value_head_dim)
+        if part.kind == Attention.LATENT_SPARSE and part.index_tokens:
+            total += part.count * 2 * tokens * seen * part.index_heads * part.index_dim
+            seen = min(seen, part.index_tokens)
+        total += part.count * 2 * tokens * seen * width
+    return total
+
+
+def _exchange(case: Case, tokens: float) -> tuple[float, float]:
+    """Bytes over the fabric and the number of collectives.
+
+    Tensor parallelism all-reduces the hidden states twice a layer (ring: 2 (n - 1)/n of them pass each link); data
+    parallelism exchanges each token's hidden state with the accelerators of its experts, there and back; a stage hands
+    its hidden states to the next.
+    """
+    layout, facts = case.layout, case.facts
+    state = 2.0 * facts.hidden
+    mine = tokens / layout.data
+    moved = count = 0.0
+    if layout.tensor > 1:
+        moved += 2 * facts.layers * 2 * (layout.tensor - 1) / layout.tensor * mine * state
+        count += 2 * facts.layers
+    if layout.data > 1:
+        mixture = sum(part.count for part in facts.feed_forward if part.experts)
+        moved += 2 * mixture * mine * state * (layout.data - 1)
+        count += 2 * mixture
+    if layout.pipeline > 1:
+        moved += (layout.pipeline - 1) * mine * state
+        count += layout.pipeline - 1
+    return moved, count
