@@ -200,7 +200,6 @@ class SpeculationMethod(StrEnum):
     SUFFIX = "suffix"
     EAGLE3 = "eagle3"
     MTP = "mtp"
-    DRAFT_MODEL = "draft_model"
 
 
 class Speculation(ApiModel):
@@ -209,8 +208,8 @@ class Speculation(ApiModel):
     mode: SpeculationMode = SpeculationMode.AUTO
     """Auto or Never. Default: Auto."""
     method: SpeculationMethod | None = None
-    """Where draft tokens come from: ngram and suffix from the text, mtp from the model itself, eagle3 and draft_model
-    from `model`. Default: none is offered, so none is used."""
+    """Where draft tokens come from: ngram and suffix from the text, mtp from the model itself, eagle3 from `model`.
+    Default: none is offered, so none is used."""
     model: ModelSource | None = None
     """Where the draft's weights are, on the claim of the model's source: pvc://CLAIM/PATH."""
 

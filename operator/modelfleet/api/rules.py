@@ -28,6 +28,7 @@ from modelfleet.api.modeldeployment import (
     SpeculationMethod,
     Strategy,
 )
+from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.schema import ApiModel, Needed, Refused
 
 M = TypeVar("M", bound=ApiModel)
@@ -240,9 +241,6 @@ _TOLERATIONS: tuple[Rule[Any], ...] = (
     ),
 )
 
-_WITH_DRAFT = (SpeculationMethod.DRAFT_MODEL, SpeculationMethod.EAGLE3)
-
-
 def _draft_on_the_claim(spec: ModelDeploymentSpec) -> bool:
     draft = spec.speculation.model
     return draft is None or draft.claim == spec.model.source.claim
@@ -286,18 +284,18 @@ _LAYOUT: tuple[Rule[Any], ...] = (
     Rule(
         "a-draft-has-a-model",
         Speculation,
-        "!has(self.method) || !(self.method in ['draft_model', 'eagle3']) || has(self.model)",
-        lambda it: it.method not in _WITH_DRAFT or it.model is not None,
-        "the methods eagle3 and draft_model need model, where the draft's weights are",
+        "!has(self.method) || self.method != 'eagle3' || has(self.model)",
+        lambda it: it.method != SpeculationMethod.EAGLE3 or it.model is not None,
+        "the method eagle3 needs model, where the draft's weights are",
         "model",
         Code.REQUIRED,
     ),
     Rule(
         "only-a-draft-has-a-model",
         Speculation,
-        "!has(self.model) || (has(self.method) && self.method in ['draft_model', 'eagle3'])",
-        lambda it: it.model is None or it.method in _WITH_DRAFT,
-        "model is for the methods eagle3 and draft_model: write one of them as method, or leave model out",
+        "!has(self.model) || (has(self.method) && self.method == 'eagle3')",
+        lambda it: it.model is None or it.method == SpeculationMethod.EAGLE3,
+        "model is for the method eagle3: write it as method, or leave model out",
         "model",
     ),
     Rule(
@@ -322,7 +320,7 @@ _LAYOUT: tuple[Rule[Any], ...] = (
 )
 
 CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS + _LAYOUT
-KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass)
+KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 
 def declared(model: type[ApiModel]) -> Iterator[Rule[Any]]:

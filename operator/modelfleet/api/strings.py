@@ -126,6 +126,19 @@ class ComputeCapability(Value):
         return int(major), int(minor)
 
 
+class LayoutName(Value):
+    """A layout in one word: degrees of tensor, pipeline, data and expert parallelism."""
+
+    __slots__ = ()
+    max_length = 64
+    clauses = (
+        matches(
+            "tp[1-9][0-9]{0,3}(-pp[1-9][0-9]{0,3})?(-dp[1-9][0-9]{0,3})?(-ep[1-9][0-9]{0,3})?",
+            "a layout is written such as tp2, tp8-pp2 or tp4-dp4-ep16",
+        ),
+    )
+
+
 class Currency(Value):
     """A currency by its three capital letters (ISO 4217)."""
 

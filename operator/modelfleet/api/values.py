@@ -146,7 +146,7 @@ class Quantity(Value):
     max_length = 32
     whole_numbers = True
     pattern = f"^{_QUANTITY}$"
-    clauses = (
+    clauses: ClassVar[tuple[Clause, ...]] = (
         matches(
             _QUANTITY, 'a quantity is a number, with or without a unit, such as 4, "500m", 16Gi or 1500M', "self >= 0"
         ),
@@ -286,6 +286,33 @@ class Price(Value):
     @property
     def canonical(self) -> str:
         """Without needless zeros: 2.50 is 2.5."""
+        return _decimal(self)
+
+
+_FACTOR = r"[0-9]{1,2}(\.[0-9]{1,4})?"
+
+
+class Factor(Value):
+    """A factor between measured and predicted, above 0 and below 100; an integer is one too."""
+
+    __slots__ = ()
+    max_length = 8
+    whole_numbers = True
+    pattern = f"^{_FACTOR}$"
+    clauses = (
+        _above_zero(
+            _FACTOR, 'a factor is a decimal number above 0 and below 100, such as "1.08"', "self > 0 && self < 100"
+        ),
+    )
+
+    @property
+    def number(self) -> float:
+        """The factor."""
+        return float(self)
+
+    @property
+    def canonical(self) -> str:
+        """Without needless zeros: 1.50 is 1.5."""
         return _decimal(self)
 
 

@@ -5,7 +5,7 @@
 | NAME-state holds the source's report | Jobs that are left over are deleted | the report |
 | no Job | it is created | Inspecting |
 | its pod left a report | the report goes to NAME-state, then the Job is deleted | the report |
-| its pod left a reason, or the Job failed | the reason goes to NAME-state; RETRY_S later the Job is deleted | the reason |
+| its pod left a reason, or the Job failed | the reason goes to NAME-state; RETRY_S later the Job goes | the reason |
 | its pod has no node, or no container | nothing | the scheduler's or kubelet's words |
 | NAME-state holds an earlier reason for this source | as above | that reason, until there is other news |
 """
