@@ -113,8 +113,8 @@ def _check_columns(columns: Sequence[str], shown: str, batch: Batch) -> None:
         found = ", ".join(columns)
         hint = "; columns are separated by commas" if len(columns) == 1 and (";" in found or "\t" in found) else ""
         found = found if len(found) <= 120 else found[:120] + "…"
-        word = "column" if len(missing) == 1 else "columns"
-        raise TableError(f"{shown}: the {word} {' and '.join(missing)} is needed; there are: {found}{hint}")
+        word, verb = ("column", "is") if len(missing) == 1 else ("columns", "are")
+        raise TableError(f"{shown}: the {word} {' and '.join(missing)} {verb} needed; there are: {found}{hint}")
     for column in columns:
         near = difflib.get_close_matches(column.lower().replace(" ", "_"), batch.known, n=1, cutoff=0.85)
         if near and column not in batch.known and near[0] not in columns:

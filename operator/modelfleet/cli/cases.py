@@ -1,0 +1,213 @@
+"""From a table's row to the case that the performance model is asked about."""
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from modelfleet.cli.fields import (
+    MOST_REQUESTS,
+    MOST_TOKENS,
+    Cells,
+    RowError,
+    clipped,
+    number,
+    required,
+    share,
+    text,
+    whole,
+)
+from modelfleet.cli.models import ModelError
+from modelfleet.core.catalog import CATALOG
+from modelfleet.core.hardware import Hardware
+from modelfleet.core.layout.shape import Layout
+from modelfleet.core.model.facts import ModelFacts, Scheme
+from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.workload import EngineSetup, Lengths, Load
+
+Lookup = Callable[[str], ModelFacts]
+
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "trt-llm": "trtllm", "tensorrt-llm": "trtllm"}
+_SCHEMES = {
+    "bf16": Scheme.BF16,
+    "bfloat16": Scheme.BF16,
+    "fp16": Scheme.FP16,
+    "float16": Scheme.FP16,
+    "half": Scheme.FP16,
+    "fp8": Scheme.FP8,
+    "fp8_block": Scheme.FP8,
+    "fp8_e4m3": Scheme.FP8,
+    "fp8_e5m2": Scheme.FP8,
+    "int8": Scheme.INT8,
+    "w8a8": Scheme.INT8,
+    "int4": Scheme.INT4,
+    "awq": Scheme.INT4,
+    "gptq": Scheme.INT4,
+    "w4a16": Scheme.INT4,
+    "mxfp4": Scheme.MXFP4,
+    "nvfp4": Scheme.NVFP4,
+}
+_KV_SCHEMES = (Scheme.BF16, Scheme.FP16, Scheme.FP8, Scheme.INT8, Scheme.NVFP4)
+_MOST_DEGREE = 4096
+DEFAULT_INPUT_TOKENS = 1024
+DEFAULT_OUTPUT_TOKENS = 256
+DEFAULT_CONCURRENCY = 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A row as the performance model is asked, and what was assumed where the row says nothing."""
+
+    case: Case
+    lengths: Lengths
+    load: Load
+    notes: tuple[str, ...] = ()
+
+
+def model_of(cells: Cells, lookup: Lookup) -> ModelFacts:
+    """The facts of the row's model."""
+    try:
+        return lookup(required(cells, "model", "the path of a config.json or a known name"))
+    except ModelError as error:
+        raise RowError(f"model: {error}") from error
+
+
+def hardware_of(cells: Cells) -> Hardware:
+    """The accelerator of the row's class, a key of the catalogue."""
+    found = required(cells, "class", "a key of `modelfleet catalog`, such as h100-sxm")
+    key = found.lower().replace("_", "-")
+    entry = CATALOG.get(key) or CATALOG.get(key.removesuffix("-sxm"))  # an H200 SXM is plainly an H200
+    if entry is None:
+        near = difflib.get_close_matches(key, CATALOG, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`modelfleet catalog` lists them"
+        raise RowError(f"class: {clipped(found)} is not in the catalogue; {hint}")
+    return entry.hardware
+
+
+def layout_of(cells: Cells, facts: ModelFacts, engine: str, notes: list[str]) -> Layout:
+    """The degrees of parallelism that the row names; absent ones are 1."""
+    tensor, pipeline, data = (whole(cells, column, _MOST_DEGREE) or 1 for column in ("tp", "pp", "dp"))
+    layout = Layout(tensor, pipeline, data, expert=_experts_apart(cells, tensor * data, engine, notes))
+    check_layout(layout, facts)
+    return layout
+
+
+def _experts_apart(cells: Cells, spread: int, engine: str, notes: list[str]) -> bool:
+    found = text(cells, "ep").lower()
+    if found in ("on", "true", "yes"):
+        return True
+    if found in ("off", "false", "no", "0", "0.0"):
+        return False
+    degree = whole(cells, "ep", _MOST_DEGREE) or 1
+    if degree in (1, spread):
+        return degree > 1
+    if not spreads_partly(degree, spread, engine):
+        raise RowError(f"ep: experts are spread over tensor × data, so ep is 1 or {spread} here, not {degree}")
+    notes.append(f"experts over {degree} of {spread} predicted as over all")
+    return True
+
+
+def spreads_partly(degree: int, spread: int, engine: str) -> bool:
+    """Whether the engine can spread experts over `degree` of `spread` accelerators, and cut them over the rest.
+
+    vLLM cannot. The others can; the performance model takes that as a spread over all, which holds as many bytes.
+    """
+    return engine != "vllm" and spread % degree == 0
+
+
+def check_layout(layout: Layout, facts: ModelFacts) -> None:
+    """Raises RowError if no engine can spread the model like that."""
+    for part in facts.attention:
+        if part.heads % layout.tensor:
+            fitting = [degree for degree in range(1, min(part.heads, 64) + 1) if part.heads % degree == 0]
+            raise RowError(
+                f"tp: {part.heads} attention heads of {facts.name} cannot be shared out over {layout.tensor}; write"
+                f" one of {', '.join(map(str, fitting))}"
+            )
+    if layout.pipeline > facts.layers:
+        raise RowError(f"pp: {facts.name} has {facts.layers} layers; write at most {facts.layers}")
+    if layout.expert and not facts.is_mixture:
+        raise RowError(f"ep: {facts.name} has no experts to spread; write 1")
+
+
+def scheme_of(cells: Cells, facts: ModelFacts) -> Scheme:
+    """The scheme of the weights: what `precision` says in one of its usual spellings, else the model's own."""
+    found = text(cells, "precision").lower()
+    word = re.sub(r"[\s_-]*native$", "", found).replace("-", "_")
+    if word in ("", "auto"):
+        return facts.native
+    if word == "fp4":
+        return Scheme.MXFP4 if facts.native is Scheme.MXFP4 else Scheme.NVFP4
+    if word not in _SCHEMES:
+        raise RowError(f"precision: {clipped(found)} is not known; write {', '.join(Scheme)}, fp4 or leave it empty")
+    return _SCHEMES[word]
+
+
+def _kv_scheme(cells: Cells) -> Scheme:
+    found = text(cells, "kv_precision").lower().replace("-", "_")
+    if found in ("", "auto"):
+        return Scheme.BF16
+    scheme = _SCHEMES.get(found)
+    if scheme not in _KV_SCHEMES:
+        usual = ", ".join(_KV_SCHEMES)
+        raise RowError(f"kv_precision: {clipped(found)} is not a KV cache's; write {usual} or leave it empty")
+    return scheme
+
+
+def setup_of(cells: Cells, facts: ModelFacts) -> EngineSetup:
+    """What the engine is started with; absent settings are the engine's own defaults."""
+    named = text(cells, "engine").lower() or "vllm"
+    engine = ENGINES.get(named)
+    if engine is None:
+        raise RowError(f"engine: {clipped(named)} is not known; write vllm, sglang or trtllm")
+    fraction = share(cells, "memory_fraction")
+    defaults = EngineSetup()
+    return EngineSetup(
+        engine=engine,
+        version=text(cells, "engine_version").lower().removeprefix("v"),
+        weights=scheme_of(cells, facts),
+        kv=_kv_scheme(cells),
+        memory_fraction=defaults.memory_fraction if fraction is None else fraction,
+        token_budget=whole(cells, "token_budget", MOST_TOKENS),
+        sequence_cap=whole(cells, "sequence_cap", MOST_REQUESTS),
+        context_limit_tokens=whole(cells, "context_limit", MOST_TOKENS),
+    )
+
+
+def lengths_of(cells: Cells, setup: EngineSetup, notes: list[str]) -> Lengths:
+    """The lengths of the row's requests; usual ones, noted, where it has none."""
+    given = number(cells, "input_tokens", MOST_TOKENS), number(cells, "output_tokens", MOST_TOKENS)
+    input_tokens, output_tokens = given[0] or DEFAULT_INPUT_TOKENS, given[1] or DEFAULT_OUTPUT_TOKENS
+    notes += [f"{DEFAULT_INPUT_TOKENS} input tokens assumed"] if given[0] is None else []
+    notes += [f"{DEFAULT_OUTPUT_TOKENS} output tokens assumed"] if given[1] is None else []
+    limit = setup.context_limit_tokens
+    if limit and input_tokens + output_tokens > limit:
+        raise RowError(
+            f"context_limit: {input_tokens:g} input and {output_tokens:g} output tokens are more than {limit};"
+            f" write at least {input_tokens + output_tokens:g}"
+        )
+    return Lengths(input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def _load(cells: Cells, notes: list[str]) -> Load:
+    concurrency = number(cells, "concurrency", MOST_REQUESTS)
+    rate = number(cells, "request_rate", MOST_REQUESTS)
+    if concurrency is not None and rate is not None:
+        raise RowError("request_rate: is given beside concurrency; write one of the two and leave the other empty")
+    if rate is not None:
+        return Load(requests_per_s=rate)
+    notes += ["concurrency 1 assumed"] if concurrency is None else []
+    return Load(concurrency=concurrency or DEFAULT_CONCURRENCY)
+
+
+def asked(cells: Cells, lookup: Lookup) -> Asked:
+    """The row as a question to the performance model. Raises RowError: column, why, and what would work."""
+    facts = model_of(cells, lookup)
+    hardware = hardware_of(cells)
+    setup = setup_of(cells, facts)
+    notes: list[str] = []
+    layout = layout_of(cells, facts, setup.engine, notes)
+    lengths = lengths_of(cells, setup, notes)
+    load = _load(cells, notes)
+    case = Case(facts=facts, hardware=hardware, layout=layout, setup=setup)
+    return Asked(case, lengths, load, tuple(notes))

@@ -1,0 +1,99 @@
+"""`modelfleet predict`: what the performance model says of each row of a table."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modelfleet.cli.batch import Batch, add_arguments, run_batch
+from modelfleet.cli.cases import Lookup, asked
+from modelfleet.cli.fields import Cells, RowError
+from modelfleet.cli.models import lookup
+from modelfleet.cli.tables import STDIO
+from modelfleet.core.perf.prediction import Prediction
+from modelfleet.core.perf.serving import predict
+
+COLUMNS = (
+    "model",
+    "class",
+    "engine",
+    "engine_version",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "precision",
+    "kv_precision",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "request_rate",
+    "memory_fraction",
+    "token_budget",
+    "sequence_cap",
+    "context_limit",
+)
+"""All that a row may say; only the first two are needed."""
+
+ADDED = ("ttft_ms", "tpot_ms", "kv_tokens", "fits", "saturated", "source", "reason")
+
+
+def register(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict TTFT, TPOT and KV room for each row of a table",
+        description=f"Reads rows with the columns {', '.join(COLUMNS)}; all but model and class may be absent or empty."
+        f" Adds {', '.join(ADDED)}; other columns pass through. Times are means of one replica.",
+    )
+    add_arguments(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        help="measured rows: the same columns with ttft_ms and tpot_ms; each group of model, class, engine and"
+        " precision is corrected by its rows, at most 8",
+    )
+    source.add_argument("--profile", metavar="FILE", help="corrections as --save-profile wrote them")
+    parser.add_argument("--save-profile", metavar="FILE", help="write the corrections of --calibrate to a file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predicts each row. 0: all rows are answered; 1: some are not; 2: there is no table."""
+    find = lookup(None if arguments.file == STDIO else Path(arguments.file).parent)
+
+    def answer(cells: Cells) -> Mapping[str, Any]:
+        return predicted(cells, find)
+
+    return run_batch(arguments, Batch(COLUMNS[:2], COLUMNS, ADDED, answer))
+
+
+def predicted(cells: Cells, find: Lookup) -> dict[str, Any]:
+    """The added columns of a row. Raises RowError."""
+    question = asked(cells, find)
+    try:
+        found = predict(question.case, question.lengths, question.load)
+    except ValueError as error:  # the model's own words for a question that it cannot answer
+        raise RowError(str(error)) from error
+    return answered(found, question.notes)
+
+
+def answered(found: Prediction, notes: tuple[str, ...]) -> dict[str, Any]:
+    """A prediction as the added columns. Without room there are no times, and the reason says what is missing."""
+    fits = found.fits
+    reason = found.reason if fits else found.memory.reason
+    return {
+        "ttft_ms": milliseconds(found.ttft_s) if fits else None,
+        "tpot_ms": milliseconds(found.tpot_s) if fits else None,
+        "kv_tokens": found.memory.kv_tokens,
+        "fits": fits,
+        "saturated": found.saturated if fits else None,
+        "source": found.source.value,
+        "reason": "; ".join([reason, *notes]),
+    }
+
+
+def milliseconds(seconds: float) -> float:
+    """Seconds as milliseconds with as many digits as a table needs."""
+    return round(seconds * 1000, 3)
