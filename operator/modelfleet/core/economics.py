@@ -1,7 +1,7 @@
 """Self-hosting in money, and against an API that is paid by the token (rule 9). Pure; amounts are exact decimals.
 
-It informs and never refuses: break-even is the sustained load above which the accelerators cost less than the API would,
-and a reason that is not the price stands beside it.
+It informs and never refuses: break-even is the sustained load above which the accelerators cost less than the API
+would, and a reason that is not the price stands beside it.
 """
 
 from __future__ import annotations

@@ -112,16 +112,16 @@ def _offered(question: Question, candidate: Candidate) -> tuple[Variant, ...]:
     offered = tuple(
         one for one in question.variants if runs_on(_as_run(one.weights, candidate.hardware), candidate.hardware)
     )
-    wanted = {question.pins.weights, candidate.standard_weights} & _ONLINE
+    wanted = [one for one in (question.pins.weights, candidate.standard_weights) if one in _ONLINE]
     base = next((one for one in offered if one.weights in UNQUANTIZED), None)
     if not (question.allow_online_quantization and base):
         return offered
-    missing = sorted(scheme for scheme in wanted if scheme not in {one.weights for one in offered})
-    made = (
+    there = {one.weights for one in offered}
+    made = [
         Variant(weights=scheme, source=base.source, facts=base.facts, online=True)
-        for scheme in missing
-        if runs_on(scheme, candidate.hardware)
-    )
+        for scheme in dict.fromkeys(wanted)
+        if scheme is not None and scheme not in there and runs_on(scheme, candidate.hardware)
+    ]
     return (*offered, *made)
 
 

@@ -1,8 +1,9 @@
 """Whether to speculate, and up to which batch (rules 7 and 15). Pure.
 
-A draft proposes k tokens for every sequence and the model verifies them in one step. That is free while arithmetic idles
-behind memory, as it does in small batches, and costs as much as it saves when the batch fills the arithmetic. So it is
-gated by the concurrency at the target load, and left out where the constraint is cost or capacity, which it never mends.
+A draft proposes k tokens for every sequence and the model verifies them in one step. That is free while arithmetic
+idles behind memory, as it does in small batches, and costs as much as it saves when the batch fills the arithmetic. So
+it is gated by the concurrency at the target load, and left out where the constraint is cost or capacity, which it never
+mends.
 """
 
 from __future__ import annotations

@@ -56,5 +56,5 @@ def decide_admission(
 
 def _coarse(value: int) -> int:
     """Rounded up to two digits, so that noise in the load changes no flag."""
-    unit = max(1, 10 ** (len(str(value)) - 2))
+    unit = int(10 ** max(0, len(str(value)) - 2))
     return ceil(value / unit) * unit

@@ -273,6 +273,7 @@ class Change(StrEnum):
     QUANTIZATION = "Quantization"
     PIN = "WithoutPin"
     LOAD = "LessLoad"
+    DEPLOYMENT = "OwnDeployment"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from modelfleet.core.layout.answer import Answer, Problem
+from modelfleet.core.layout.demand import demand_of
+from modelfleet.core.layout.disaggregation import apart
+from modelfleet.core.layout.input_checks import problems_of
+from modelfleet.core.layout.money import economics_of
+from modelfleet.core.layout.offers import offers_for
+from modelfleet.core.layout.plans import Plans, plans_for
 from modelfleet.core.layout.question import Question
+from modelfleet.core.layout.unmet import infeasible_of
 
 
 def answer(question: Question) -> Answer:
@@ -11,5 +18,28 @@ def answer(question: Question) -> Answer:
 
     Never raises for anything a user can write: what is wrong with the question is in `problems`.
     """
-    problem = Problem(field="", sentence="the planner is not complete yet")
-    return Answer(problems=(problem,))
+    problems = problems_of(question)
+    if any(one.fatal for one in problems):
+        return Answer(problems=problems, offers=offers_for(question, problems=problems))
+    plans = plans_for(question)
+    return _told(question, plans, problems)
+
+
+def _told(question: Question, plans: Plans, problems: tuple[Problem, ...]) -> Answer:
+    if plans.plans:
+        return Answer(
+            plans=plans.plans,
+            reasons=plans.reasons,
+            rejected=plans.rejected,
+            problems=problems,
+            economics=economics_of(question, plans.plans[0], demand_of(question)),
+        )
+    split = apart(question, plans)
+    if split.plan:
+        return Answer(plans=(split.plan,), reasons=plans.reasons, rejected=plans.rejected, problems=problems)
+    return Answer(
+        rejected=(*plans.rejected, *split.rejected),
+        infeasible=infeasible_of(question, plans),
+        offers=offers_for(question, plans=plans),
+        problems=problems,
+    )

@@ -223,6 +223,8 @@ class Question:
     variants: tuple[Variant, ...]
     candidates: tuple[Candidate, ...]
     objectives: tuple[Objective, ...]
+    alternatives: tuple[Candidate, ...] = ()
+    """Classes that exist and that the user did not allow: never chosen, looked at for offers."""
     prefer: Prefer = Prefer.COST
     pins: Pins = Pins()
     bounds: Bounds = Bounds()

@@ -1,0 +1,141 @@
+"""The promise as arithmetic: mean lengths, limits of each objective, and the load of the whole deployment. Pure.
+
+Objectives share the replicas, so every request meets the queue that all of them make: lengths are those of the mixture,
+limits are each objective's own, and the objective that allows least is the binding one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import NormalDist
+
+from modelfleet.core.layout.question import LengthRegime, Objective, Question
+from modelfleet.core.perf.case import Limits
+from modelfleet.core.perf.workload import Lengths
+
+_Z95 = NormalDist().inv_cdf(0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """One objective: its limits, and the rate that its load amounts to (for one that states a concurrency: the rate at
+    which its requests would come if each took just what the promise allows)."""
+
+    index: int
+    objective: Objective
+    limits: Limits
+    rps: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """All objectives together. `rps` and `concurrency` add up those that state the one and the other."""
+
+    wanted: tuple[Wanted, ...]
+    lengths: Lengths
+    rps: float
+    concurrency: float
+    longest_tokens: int
+    """The longest context that the regime allows to be inside the promise: p95 of input and output together."""
+
+    @property
+    def tpot_s(self) -> float:
+        """The shortest of the objectives' tpot."""
+        return min(one.limits.tpot_s for one in self.wanted)
+
+    @property
+    def context_tokens(self) -> float:
+        """Mean context of a sequence that decodes: its input and half of its output."""
+        return self.lengths.input_tokens + self.lengths.output_tokens / 2
+
+    @property
+    def uncached_tokens(self) -> float:
+        """Input tokens of a mean request that have to be prefilled."""
+        return max(1.0, self.lengths.input_tokens - self.lengths.shared_prefix_tokens)
+
+    @property
+    def total_rps(self) -> float:
+        """The rate of all objectives together, stated concurrencies turned into rates."""
+        return sum(one.rps for one in self.wanted)
+
+    def replicas(self, knee_rps: float, knee_concurrency: float) -> float:
+        """Replicas for the whole load, as a fraction, with what one of them takes."""
+        return self.rps / knee_rps + (self.concurrency / knee_concurrency if self.concurrency else 0.0)
+
+
+def mean_tokens(p50: float, p95: float) -> float:
+    """The mean of a log-normal length with these percentiles: p50 × exp(σ²/2), σ = ln(p95/p50)/1.645. At most p95,
+    since lengths end somewhere."""
+    sigma = log(max(p95, p50) / p50) / _Z95
+    return min(p50 * exp(sigma * sigma / 2), max(p95, p50))
+
+
+def demand_of(question: Question) -> Demand:
+    """The demand of a question whose numbers make sense."""
+    wanted = tuple(_wanted(index, one) for index, one in enumerate(question.objectives))
+    rps = sum(one.rps for one in wanted if one.objective.load_rps is not None)
+    concurrency = sum(one.objective.load_concurrency or 0.0 for one in wanted)
+    longest = max(o.lengths.input_p95_tokens + o.lengths.output_p95_tokens for o in question.objectives)
+    return Demand(wanted=wanted, lengths=_mixture(wanted), rps=rps, concurrency=concurrency, longest_tokens=longest)
+
+
+def alone(demand: Demand, one: Wanted) -> Demand:
+    """The demand of one objective only."""
+    stated = one.objective.load_rps is not None
+    return replace(
+        demand,
+        wanted=(one,),
+        lengths=_mixture((one,)),
+        rps=one.rps if stated else 0.0,
+        concurrency=one.objective.load_concurrency or 0.0,
+    )
+
+
+def _wanted(index: int, objective: Objective) -> Wanted:
+    limits = Limits(ttft_s=objective.ttft_s, tpot_s=objective.tpot_s, share=objective.share)
+    if objective.load_rps is not None:
+        return Wanted(index=index, objective=objective, limits=limits, rps=objective.load_rps)
+    output = _output(objective.lengths)
+    rps = (objective.load_concurrency or 1.0) / (objective.ttft_s + output * objective.tpot_s)
+    return Wanted(index=index, objective=objective, limits=limits, rps=rps)
+
+
+def _input(regime: LengthRegime) -> float:
+    return mean_tokens(regime.input_p50_tokens, min(regime.input_p95_tokens, regime.input_max_tokens or 1 << 60))
+
+
+def _output(regime: LengthRegime) -> float:
+    return mean_tokens(regime.output_p50_tokens, regime.output_p95_tokens)
+
+
+def _mixture(wanted: Sequence[Wanted]) -> Lengths:
+    """Lengths of all requests together, weighted by rate."""
+    total = sum(one.rps for one in wanted)
+    parts = [(one.rps / total, one.objective.lengths) for one in wanted]
+    return Lengths(
+        input_tokens=sum(weight * _input(regime) for weight, regime in parts),
+        output_tokens=sum(weight * _output(regime) for weight, regime in parts),
+        input_p95_tokens=_p95([(w, r.input_p50_tokens, r.input_p95_tokens) for w, r in parts]),
+        output_p95_tokens=_p95([(w, r.output_p50_tokens, r.output_p95_tokens) for w, r in parts]),
+        shared_prefix_tokens=sum(weight * regime.shared_prefix_tokens for weight, regime in parts),
+    )
+
+
+def _p95(parts: Sequence[tuple[float, float, float]]) -> float:
+    """The 95th percentile of a mixture of log-normals (weight, p50, p95), by bisection."""
+    low, high = min(p50 for _, p50, _ in parts), max(p95 for _, _, p95 in parts)
+    if len(parts) == 1 or low >= high:
+        return high
+    for _ in range(40):
+        middle = (low + high) / 2
+        below = sum(weight * _below(middle, p50, p95) for weight, p50, p95 in parts)
+        low, high = (middle, high) if below < 0.95 else (low, middle)
+    return high
+
+
+def _below(value: float, p50: float, p95: float) -> float:
+    if p95 <= p50:
+        return 1.0 if value >= p50 else 0.0
+    return NormalDist(log(p50), log(p95 / p50) / _Z95).cdf(log(value))

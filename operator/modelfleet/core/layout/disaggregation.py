@@ -1,0 +1,196 @@
+"""Prefill and decode in replicas of their own (rule 14). Pure.
+
+Only when no single pool keeps TTFT and TPOT of an objective together while each can be kept alone, and only in a fleet
+that is large enough: with few replicas the ratio of the two pools cannot follow the load. This version can say such a
+plan and does not carry it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from modelfleet.core.layout.answer import Check, ClassPlan, Pool, Predicted, Reason, Rejected, Role, SpeculationDecision
+from modelfleet.core.layout.ask import Ask, Failure
+from modelfleet.core.layout.inventory import cost_per_hour, one_currency
+from modelfleet.core.layout.on_class import Looked
+from modelfleet.core.layout.plans import Plans, score_of
+from modelfleet.core.layout.question import Question, Strategy
+from modelfleet.core.layout.shape import Layout
+from modelfleet.core.layout.shapes import nodes_of
+from modelfleet.core.layout.sizing import at_share
+from modelfleet.core.layout.token_budget import BUDGETS, budget_of
+from modelfleet.core.layout.wording import count, rounded
+from modelfleet.core.perf.case import Case, Limits
+from modelfleet.core.perf.knee import find_knee
+from modelfleet.core.perf.memory import memory_use
+from modelfleet.core.perf.prediction import Knee
+from modelfleet.core.perf.workload import Lengths
+
+LEAST_REPLICAS = 8
+"""Of both pools together: below it one replica more or less changes the ratio by an eighth or more."""
+
+_CONFLICT = (Check.TOKEN_BUDGET, Check.TTFT, Check.TPOT, Check.THROUGHPUT)
+_NO_LIMIT_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """A plan with two pools, or why there is none."""
+
+    plan: ClassPlan | None = None
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Half:
+    role: Role
+    case: Case
+    knee: Knee
+    replicas: int
+    step_s: float
+
+
+def apart(question: Question, plans: Plans) -> Split:
+    """Two pools on the first class on which they keep what no single pool keeps."""
+    if question.pins.strategy not in (Strategy.AUTO, Strategy.DISAGGREGATED) or len(question.objectives) > 1:
+        return Split()
+    rejected: list[Rejected] = []
+    for looked in plans.looked:
+        if looked.ask is None or not any(failure.check in _CONFLICT for failure in looked.failures):
+            continue
+        outcome = _on_class(question, looked, looked.ask)
+        if isinstance(outcome, ClassPlan):
+            return Split(plan=outcome)
+        if outcome is not None:
+            rejected.append(outcome)
+    return Split(rejected=tuple(rejected))
+
+
+def _on_class(question: Question, looked: Looked, ask: Ask) -> ClassPlan | Rejected | None:
+    layouts = [one.layout for one in looked.failures if one.check in _CONFLICT and one.layout is not None]
+    prefill = min(_halves(ask, layouts, Role.PREFILL), key=_accelerators, default=None)
+    decode = min(_halves(ask, layouts, Role.DECODE), key=_accelerators, default=None)
+    if prefill is None or decode is None:
+        return None
+    replicas = prefill.replicas + decode.replicas
+    if replicas < LEAST_REPLICAS:
+        sentence = (
+            f"prefill and decode apart would keep the promise ({prefill.replicas} × {prefill.case.layout} and"
+            f" {decode.replicas} × {decode.case.layout}), but the fleet is too small for it: fewer than"
+            f" {LEAST_REPLICAS} replicas"
+        )
+        return Rejected(class_name=ask.candidate.name, layout=None, check=Check.DISAGGREGATION, sentence=sentence)
+    total = _accelerators(prefill) + _accelerators(decode)
+    most = question.bounds.max_accelerators
+    over = question.bounds.max_replicas is not None and replicas > question.bounds.max_replicas
+    if over or (most is not None and total > most):
+        sentence = f"prefill and decode apart need {replicas} replicas and {total} accelerators, more than is allowed"
+        return Rejected(class_name=ask.candidate.name, layout=None, check=Check.DISAGGREGATION, sentence=sentence)
+    return _plan(question, looked, ask, prefill, decode)
+
+
+def _accelerators(half: _Half) -> int:
+    return half.replicas * half.case.layout.accelerators
+
+
+def _halves(ask: Ask, layouts: list[Layout], role: Role) -> Iterator[_Half]:
+    for layout in layouts:
+        half = _half(ask, layout, role)
+        if half is not None:
+            yield half
+
+
+def _half(ask: Ask, layout: Layout, role: Role) -> _Half | None:
+    """One pool alone: prompts with one token of answer inside ttft, or answers to prompts that are in the cache already
+    inside tpot."""
+    lengths, limits = ask.demand.lengths, ask.demand.wanted[0].limits
+    if role is Role.PREFILL:
+        part = replace(lengths, output_tokens=1.0, output_p95_tokens=1.0)
+        kept, budget = Limits(ttft_s=limits.ttft_s, tpot_s=_NO_LIMIT_S, share=limits.share), BUDGETS[-3]
+    else:
+        part = _arrived(lengths)
+        kept, budget = Limits(ttft_s=_NO_LIMIT_S, tpot_s=limits.tpot_s, share=limits.share), BUDGETS[4]
+    case = ask.case(layout, budget=budget)
+    if not memory_use(case).fits:
+        return None
+    knee = find_knee(case, part, kept, None)
+    if knee is None or knee.requests_per_s <= 0:
+        return None
+    replicas = max(1, ceil(ask.demand.total_rps / knee.requests_per_s * (1 + knee.at.uncertainty)))
+    step = budget_of(case, ask.demand, 128, 1.0 if role is Role.PREFILL else knee.at.running)
+    return _Half(role, case, knee, replicas, step.step_s)
+
+
+def _arrived(lengths: Lengths) -> Lengths:
+    """Requests whose prompt another replica has prefilled: one token of it is left."""
+    return replace(lengths, shared_prefix_tokens=max(0.0, lengths.input_tokens - 1.0))
+
+
+def _pool(ask: Ask, half: _Half) -> Pool:
+    at, share = half.knee.at, ask.demand.wanted[0].limits.share
+    layout, setup = half.case.layout, half.case.setup
+    predicted = Predicted(
+        objective=ask.demand.wanted[0].objective.name,
+        ttft_s=at.ttft_s,
+        tpot_s=at.tpot_s,
+        ttft_at_share_s=at_share(at.ttft_s, at.ttft_p95_s, share),
+        tpot_at_share_s=at_share(at.tpot_s, at.tpot_p95_s, share),
+        share=share,
+        concurrency=at.concurrency,
+        requests_per_s=at.requests_per_s,
+        output_tokens_per_s=at.output_tokens_per_s,
+        knee_rps=half.knee.requests_per_s,
+        knee_concurrency=half.knee.concurrency,
+        knee_bound=half.knee.bound,
+        kv_tokens=at.memory.kv_tokens,
+        memory=at.memory,
+        step_s=half.step_s,
+        worst_gap_s=half.step_s,
+        uncertainty=at.uncertainty,
+        source=at.source,
+        reason=at.reason,
+    )
+    return Pool(
+        role=half.role,
+        class_name=ask.candidate.name,
+        layout=layout,
+        nodes_per_replica=nodes_of(layout, ask.candidate.hardware),
+        replicas=half.replicas,
+        source=ask.variant.source,
+        facts=ask.variant.facts,
+        setup=setup,
+        flags={"tensor-parallel-size": str(layout.tensor), "max-num-batched-tokens": str(setup.token_budget)},
+        predicted=predicted,
+    )
+
+
+def _plan(question: Question, looked: Looked, ask: Ask, prefill: _Half, decode: _Half) -> ClassPlan:
+    total = _accelerators(prefill) + _accelerators(decode)
+    cost = cost_per_hour(ask.candidate, total)
+    conflict = _conflict(looked.failures)
+    sentence = (
+        f"prefill and decode apart: {conflict.sentence}; {count(prefill.replicas, 'prefill replica')} of"
+        f" {prefill.case.layout} take {rounded(prefill.knee.requests_per_s)} prompts/s each inside ttft, and"
+        f" {count(decode.replicas, 'decode replica')} of {decode.case.layout} {rounded(decode.knee.requests_per_s)}"
+        " answers/s each inside tpot. This version does not roll out such a plan"
+    )
+    return ClassPlan(
+        class_name=ask.candidate.name,
+        pools=(_pool(ask, prefill), _pool(ask, decode)),
+        score=score_of(ask, total, one_currency(question.candidates)),
+        cost_per_hour=cost[0] if cost else None,
+        currency=cost[1] if cost else "",
+        quantization=ask.decision,
+        speculation=SpeculationDecision(on=False, sentence="off: prefill and decode are apart"),
+        reasons=(Reason(check=Check.DISAGGREGATION, sentence=sentence),),
+        binding_objective=ask.demand.wanted[0].objective.name,
+        rolled_out=False,
+    )
+
+
+def _conflict(failures: tuple[Failure, ...]) -> Failure:
+    """What to name: a token budget that nothing satisfies, if that was it."""
+    telling = [one for one in failures if one.check in _CONFLICT]
+    return min(telling, key=lambda one: (_CONFLICT.index(one.check), one.reached / one.wanted))

@@ -1,0 +1,124 @@
+"""The engine's settings for a sized layout: sequence cap, admission limits, flags, and why each is what it is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from modelfleet.core.layout.admission import Admission, decide_admission
+from modelfleet.core.layout.answer import Check, Predicted, Reason
+from modelfleet.core.layout.ask import MOST_SEQUENCES, Ask
+from modelfleet.core.layout.question import place
+from modelfleet.core.layout.shape import Layout
+from modelfleet.core.layout.token_budget import Budget
+from modelfleet.core.layout.wording import exact_seconds, rounded, seconds
+from modelfleet.core.model.facts import Scheme
+from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.prediction import MemoryUse
+
+_ONLINE_FLAG = {Scheme.FP8: "fp8", Scheme.INT8: "int8_per_channel_weight_only", Scheme.NVFP4: "nvfp4_per_token"}
+"""vLLM's names for what it makes of wider weights while it loads."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Flags without dashes, and the reasons."""
+
+    flags: dict[str, str]
+    reasons: tuple[Reason, ...]
+
+
+def sequence_cap(ask: Ask, memory: MemoryUse, layout: Layout, budget: Budget) -> int:
+    """Sequences that run together in one rank: as many whole mean requests as its KV cache holds, at most the engine's
+    own largest, and no more than a step has tokens."""
+    if ask.question.pins.sequence_cap is not None:
+        return ask.question.pins.sequence_cap
+    whole = max(1.0, ask.demand.lengths.input_tokens + ask.demand.lengths.output_tokens)
+    held = int(memory.kv_tokens / layout.data / whole)
+    cap = max(1, min(held, MOST_SEQUENCES, budget.tokens))
+    return cap if cap < 16 else cap // 8 * 8
+
+
+def settings_of(ask: Ask, case: Case, budget: Budget, predicted: Predicted) -> Settings:
+    """All flags of one replica's engine; those that the user pinned keep their values."""
+    admission = _admission(ask, budget, predicted)
+    flags = _parallel(case) | _limits(case) | _schemes(ask, case) | admission.flags
+    reasons = (_budget_reason(ask, case, budget, predicted), _cap_reason(ask, case, predicted), ask.block_reason)
+    return Settings(flags, (*reasons, admission.reason))
+
+
+def _parallel(case: Case) -> dict[str, str]:
+    layout = case.layout
+    flags = {"tensor-parallel-size": str(layout.tensor)}
+    if layout.pipeline > 1:
+        flags["pipeline-parallel-size"] = str(layout.pipeline)
+    if layout.data > 1:
+        flags["data-parallel-size"] = str(layout.data)
+    if layout.expert:
+        flags["enable-expert-parallel"] = "true"
+    return flags
+
+
+def _limits(case: Case) -> dict[str, str]:
+    setup = case.setup
+    return {
+        "max-model-len": str(setup.context_limit_tokens),
+        "max-num-batched-tokens": str(setup.token_budget),
+        "max-num-seqs": str(setup.sequence_cap),
+        "block-size": str(setup.block_tokens),
+        "gpu-memory-utilization": f"{setup.memory_fraction:g}",
+    }
+
+
+def _schemes(ask: Ask, case: Case) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    if ask.variant.online:
+        flags["quantization"] = _ONLINE_FLAG[ask.variant.weights]
+    if case.setup.weights is Scheme.FP16 and ask.variant.weights is Scheme.BF16:
+        flags["dtype"] = "half"
+    if case.setup.kv not in (Scheme.BF16, Scheme.FP16):
+        flags["kv-cache-dtype"] = str(case.setup.kv)
+    return flags
+
+
+def _admission(ask: Ask, budget: Budget, predicted: Predicted) -> Admission:
+    binding = min(ask.demand.wanted, key=lambda one: one.limits.ttft_s)
+    longest = max(ask.demand.lengths.input_p95_tokens or 0.0, ask.demand.lengths.input_tokens)
+    fresh = max(1.0, longest - ask.demand.lengths.shared_prefix_tokens)
+    return decide_admission(
+        ask.question.engine_version,
+        ttft_s=binding.limits.ttft_s,
+        prefill_s=fresh / budget.prefill_tokens_per_s,
+        prefill_tokens_per_s=budget.prefill_tokens_per_s,
+        knee_concurrency=predicted.knee_concurrency,
+    )
+
+
+def _budget_reason(ask: Ask, case: Case, budget: Budget, predicted: Predicted) -> Reason:
+    tpot = exact_seconds(ask.demand.tpot_s)
+    step = f"a full step beside {rounded(predicted.concurrency)} running sequences takes {seconds(budget.step_s)}"
+    if ask.question.pins.token_budget is not None:
+        sentence = f"{budget.tokens} tokens a step, as {place(ask.question, 'pins.token_budget')} says; {step}"
+        if budget.step_s > ask.demand.tpot_s:
+            sentence += f", longer than tpot {tpot}: running answers stall while a prompt is prefilled"
+    else:
+        sentence = (
+            f"{budget.tokens} tokens a step, the largest inside tpot {tpot} at the pessimistic end: {step}, which is"
+            f" also the longest gap between two tokens, and prefills {rounded(budget.prefill_tokens_per_s)} tokens/s"
+        )
+    stages = f" through {case.layout.pipeline} stages" if case.layout.pipeline > 1 else ""
+    return Reason(check=Check.TOKEN_BUDGET, sentence=sentence + stages)
+
+
+def _cap_reason(ask: Ask, case: Case, predicted: Predicted) -> Reason:
+    cap, mean = case.setup.sequence_cap, ask.demand.lengths.input_tokens + ask.demand.lengths.output_tokens
+    if ask.question.pins.sequence_cap is not None:
+        sentence = f"{cap} sequences at the same time, as {place(ask.question, 'pins.sequence_cap')} says"
+    else:
+        rank = " of a rank" if case.layout.data > 1 else ""
+        sentence = (
+            f"{cap} sequences at the same time: the KV cache{rank} holds"
+            f" {rounded(predicted.kv_tokens / case.layout.data)} tokens and a whole mean request has {rounded(mean)}"
+        )
+        if cap == MOST_SEQUENCES or cap == case.setup.token_budget:
+            sentence += f"; more than {cap} do not help a step of {case.setup.token_budget} tokens"
+    return Reason(check=Check.SEQUENCE_CAP, sentence=sentence)
