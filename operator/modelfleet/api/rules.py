@@ -241,6 +241,7 @@ _TOLERATIONS: tuple[Rule[Any], ...] = (
     ),
 )
 
+
 def _draft_on_the_claim(spec: ModelDeploymentSpec) -> bool:
     draft = spec.speculation.model
     return draft is None or draft.claim == spec.model.source.claim

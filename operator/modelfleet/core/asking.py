@@ -135,7 +135,7 @@ def _variants(spec: ModelDeploymentSpec, facts: ModelFacts) -> tuple[asked.Varia
 def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inventory | None) -> asked.Candidate:
     standard = kind.spec.standard_quantization
     host = kind.spec.host_per_accelerator
-    labels = {**kind.spec.node_selector, **spec.placement.node_selector}
+    labels = {str(k): str(v) for k, v in (kind.spec.node_selector | spec.placement.node_selector).items()}
     return asked.Candidate(
         name=kind.metadata.name,
         hardware=hardware(kind),

@@ -1,9 +1,9 @@
 """What a plan is made from, in one canonical spelling, and the hash that names a revision. Pure.
 
-In: what determines a pod. Out: replica counts and bounds, and every setting of the operator. Where nothing is predicted,
-objectives and how many accelerators a node has are out too, because no pod depends on them. Where the planner chooses,
-they are in, with all that the listed classes state of their performance, and prices, profiles and nodes are out: they
-count when a plan is made, and a later change of them rolls no fleet.
+In: what determines a pod. Out: replica counts and bounds, and every setting of the operator. Where nothing is
+predicted, objectives and how many accelerators a node has are out too, because no pod depends on them. Where the
+planner chooses, they are in, with all that the listed classes state of their performance, and prices, profiles and
+nodes are out: they count when a plan is made, and a later change of them rolls no fleet.
 
 An absent or default value is left out, so that a later version's new field does not change the hash of a spec that does
 not use it; equal quantities, orders that mean nothing and spelled-out defaults hash alike (kthena#914).
@@ -40,7 +40,10 @@ def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorCla
     spec = deployment.spec
     objectives = [_stated(objective) for objective in spec.objectives]
     chosen = {
-        "model": {"variants": [_stated(variant) for variant in spec.model.variants], "facts": _optional(spec.model.facts)},
+        "model": {
+            "variants": [_stated(variant) for variant in spec.model.variants],
+            "facts": _optional(spec.model.facts),
+        },
         "objectives": [{key: part for key, part in each.items() if key != "name"} for each in objectives],
         "prefer": _unless(spec.accelerators.prefer, Prefer.COST),
         "parallelism": _stated(spec.parallelism),
@@ -159,6 +162,12 @@ def _text(value: str | None) -> str | None:
 
 
 def _pruned(value: dict[str, Any]) -> dict[str, Any]:
-    """Without what is absent or empty, at every depth of mappings."""
-    kept = {key: _pruned(part) if isinstance(part, dict) else part for key, part in value.items()}
+    """Without what is absent or empty, at every depth."""
+    kept = {key: _pruned_part(part) for key, part in value.items()}
     return {key: part for key, part in kept.items() if part is not None and part != {} and part != []}
+
+
+def _pruned_part(part: Any) -> Any:
+    if isinstance(part, dict):
+        return _pruned(part)
+    return [_pruned_part(item) for item in part] if isinstance(part, list) else part

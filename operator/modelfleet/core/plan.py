@@ -90,8 +90,8 @@ class Plan(_Part):
 
     `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
     for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
-    worker's `plan.json`, never into the pod's own command or environment. `planned` is None where nothing was predicted;
-    no pod depends on it.
+    worker's `plan.json`, never into the pod's own command or environment. `planned` is None where nothing was
+    predicted; no pod depends on it.
     """
 
     image: str

@@ -54,6 +54,18 @@ def not_allowed(spec: ModelDeploymentSpec, accelerator: AcceleratorClass) -> Ver
     )
 
 
+def above_bound(spec: ModelDeploymentSpec, accelerators: int) -> Verdict | None:
+    """Whether maxAccelerators leaves no room for minReplicas replicas of so many accelerators."""
+    most, least = spec.scaling.max_accelerators, spec.scaling.min_replicas
+    if most is None or least * accelerators <= most:
+        return None
+    return no(
+        Reason.CONTRADICTION,
+        f"spec.scaling.maxAccelerators is {most}, and minReplicas {least} of {accelerators} accelerators each take"
+        f" {least * accelerators}; raise maxAccelerators, or lower minReplicas",
+    )
+
+
 def make_plan(deployment: ModelDeployment, accelerator: AcceleratorClass, settings: Settings) -> Plan:
     """The plan of a feasible spec without predictions. Settings of the operator enter here once, and are pinned."""
     choice = Choice(layout=pinned_layout(deployment.spec), source=deployment.spec.model.source)

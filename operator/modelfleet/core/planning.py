@@ -24,12 +24,15 @@ _SAID_FIRST = (Check.FITS_ONE, Check.SHARDING, Check.PINS, Check.LOAD, Check.SCO
 """The reasons that the condition's message gives; status.plan.reasons has all."""
 
 
+_NONE = no(Reason.INFEASIBLE, "no layout was found")
+
+
 @dataclass(frozen=True)
 class Planning:
     """A plan to pin, or the verdict why none is; `shown` is a plan that exists and is not carried out."""
 
     plan: Plan | None = None
-    verdict: Verdict | None = None
+    verdict: Verdict = _NONE
     shown: Plan | None = None
 
 
@@ -158,9 +161,7 @@ def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
             )
     for each in answer.rejected[: _REJECTED - len(answer.plans) + 1]:
         layout = "" if each.layout is None else str(each.layout)
-        yield Why(
-            check=each.check.value, sentence=_cut(each.sentence), class_name=each.class_name, layout=layout
-        )
+        yield Why(check=each.check.value, sentence=_cut(each.sentence), class_name=each.class_name, layout=layout)
 
 
 def _summary(chosen: ClassPlan, why: list[tuple[Check, str]]) -> str:
@@ -169,8 +170,8 @@ def _summary(chosen: ClassPlan, why: list[tuple[Check, str]]) -> str:
         said += [sentence.rstrip(".") for of, sentence in why if of is check][:1]
     at = chosen.pool.predicted
     figures = (
-        f"{at.source.value}: ttft {seconds(at.ttft_at_share_s)}, tpot {seconds(at.tpot_at_share_s)} for the wanted share"
-        f", up to {rounded(at.knee_rps)} requests a second a replica"
+        f"{at.source.value}: ttft {seconds(at.ttft_at_share_s)}, tpot {seconds(at.tpot_at_share_s)} for the wanted"
+        f" share, up to {rounded(at.knee_rps)} requests a second a replica"
     )
     short = [chosen.shortfall_sentence.rstrip(".")] if chosen.shortfall_sentence else []
     return "; ".join([*said, figures, *short])
@@ -182,7 +183,7 @@ def _speculation(decision: SpeculationDecision, deployment: ModelDeployment) -> 
 
 def _coarse(tokens: int) -> int:
     """Three significant digits, rounded down."""
-    unit = max(1, 10 ** (len(str(tokens)) - 3))
+    unit = int(10 ** max(0, len(str(tokens)) - 3))
     return tokens // unit * unit
 
 
