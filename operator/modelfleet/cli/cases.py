@@ -18,7 +18,7 @@ from modelfleet.cli.fields import (
     whole,
 )
 from modelfleet.cli.models import ModelError
-from modelfleet.core.catalog import CATALOG
+from modelfleet.core.catalog import CATALOG, CatalogEntry
 from modelfleet.core.hardware import Hardware
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
@@ -74,14 +74,18 @@ def model_of(cells: Cells, lookup: Lookup) -> ModelFacts:
 
 def hardware_of(cells: Cells) -> Hardware:
     """The accelerator of the row's class, a key of the catalogue."""
-    found = required(cells, "class", "a key of `modelfleet catalog`, such as h100-sxm")
-    key = found.lower().replace("_", "-")
+    return class_entry(required(cells, "class", "a key of `modelfleet catalog`, such as h100-sxm")).hardware
+
+
+def class_entry(name: str) -> CatalogEntry:
+    """The catalogue's entry of a class. Raises RowError with the nearest names."""
+    key = name.strip().lower().replace("_", "-")
     entry = CATALOG.get(key) or CATALOG.get(key.removesuffix("-sxm"))  # an H200 SXM is plainly an H200
     if entry is None:
         near = difflib.get_close_matches(key, CATALOG, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else "`modelfleet catalog` lists them"
-        raise RowError(f"class: {clipped(found)} is not in the catalogue; {hint}")
-    return entry.hardware
+        raise RowError(f"class: {clipped(name)} is not in the catalogue; {hint}")
+    return entry
 
 
 def layout_of(cells: Cells, facts: ModelFacts, engine: str, notes: list[str]) -> Layout:

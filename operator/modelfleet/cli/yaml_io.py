@@ -15,10 +15,10 @@ class UnreadableError(Exception):
 
 
 class MissingExtraError(Exception):
-    """The YAML library is not installed; the message says how to get it."""
+    """A library of the extra `cli` is not installed; the message says how to get it."""
 
-    def __init__(self) -> None:
-        super().__init__("this command needs ruamel.yaml: pip install 'modelfleet[cli]'")
+    def __init__(self, library: str = "ruamel.yaml") -> None:
+        super().__init__(f"this command needs {library}: pip install 'modelfleet[cli]'")
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,10 @@ from modelfleet.core.perf.terms import Batch, step_terms
 WORTH: Final = 1.1
 """Speculation has to be this much faster: below it, the uncertain acceptance rate decides more than the gain."""
 
-_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-_DRAFT_TOKENS = (1, 2, 3, 4, 5)
+_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+_DRAFT_TOKENS = (1, 2, 3)
+"""Acceptance falls with the position; one rate for all of them is not to be trusted further."""
 
 USUAL_ACCEPTANCE: Mapping[str, float] = {
     "ngram": 0.3,
@@ -69,7 +71,7 @@ def decide_speculation(case: Case, wish: SpeculationWish, at: At) -> Speculation
     table = _table(case, wish, acceptance, at.context_tokens)
     gate = max((last for _, last, tokens in table if tokens), default=0)
     memory = _memory(case, wish, max((tokens for _, _, tokens in table), default=0), gate * at.context_tokens)
-    refusal = _refusal(case, at, gate, memory)
+    refusal = _refusal(case, at, gate if _at(table, at.running) else 0, memory)
     if refusal:
         return _off(refusal, method=wish.method, acceptance=acceptance, gate=gate)
     tokens = _at(table, at.running)
@@ -127,19 +129,22 @@ def _refusal(case: Case, at: At, gate: int, memory: float) -> str:
 
 
 def _table(case: Case, wish: SpeculationWish, acceptance: float, context: float) -> tuple[tuple[int, int, int], ...]:
-    """vLLM's inclusive ranges (from, to, draft tokens), ending with the first batch at which it does not pay."""
+    """vLLM's inclusive ranges (from, to, draft tokens), ending with the first batch at which it pays no more.
+
+    A mixture may begin with 0: at the smallest batches each verified position reads experts of its own.
+    """
     top = case.setup.sequence_cap or _BATCHES[-1]
     best: list[tuple[int, int]] = []
     for batch in _BATCHES:
         if batch > top:
             break
         best.append((batch, _best_tokens(case, wish, acceptance, batch, context)))
-        if best[-1][1] == 0:
+        if best[-1][1] == 0 and any(tokens for _, tokens in best):
             break
     ranges: list[tuple[int, int, int]] = []
     before = 0
     for batch, tokens in best:
-        last = batch if tokens else max(top, batch)
+        last = max(top, batch) if batch == best[-1][0] and not tokens else batch
         if ranges and ranges[-1][2] == tokens:
             ranges[-1] = (ranges[-1][0], last, tokens)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from modelfleet.core.layout.answer import Check, Rejected
-from modelfleet.core.layout.ask import Ask, Failure, Sized
+from modelfleet.core.layout.ask import MEMORY_FRACTION, Ask, Failure, Sized
 from modelfleet.core.layout.best_of import simplicity
 from modelfleet.core.layout.block_size import decide_block
 from modelfleet.core.layout.demand import Demand
@@ -14,7 +14,8 @@ from modelfleet.core.layout.question import Candidate, Question, place
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.shapes import impossible, pinned, single_stage, staged
 from modelfleet.core.layout.sizing import size
-from modelfleet.core.layout.wording import count, listed
+from modelfleet.core.layout.wording import count, gib, listed
+from modelfleet.core.perf.memory import weights_bytes
 from modelfleet.core.quantization import NotChosen, decide_quantization
 
 
@@ -114,38 +115,57 @@ def _whole_class(candidate: Candidate, failure: Failure, refusal: NotChosen | No
 
 
 def _try(ask: Ask, layouts: Sequence[Layout], notes: _Notes) -> None:
-    """Each layout in turn, the smaller ones first; those that cannot win any more are not sized."""
-    for layout in layouts:
-        forbidden = impossible(ask.question, layout, ask.variant.facts, ask.candidate.hardware)
-        if forbidden:
-            notes.failures.append(
-                Failure(
-                    class_name=ask.candidate.name,
-                    layout=layout,
-                    check=forbidden.check,
-                    field=forbidden.field,
-                    wanted=1.0,
-                    reached=0.0,
-                    unit="layouts",
-                    sentence=forbidden.sentence,
-                )
-            )
-            continue
-        best = notes.best
-        least = layout.accelerators * ask.question.bounds.min_replicas
-        if (
-            best
-            and not best.shortfall
-            and least >= best.accelerators
-            and best.layout.accelerators < layout.accelerators
-        ):
-            notes.skipped.append(_cannot_win(ask, layout, best))
-            continue
-        outcome = size(ask, layout)
-        if isinstance(outcome, Sized):
-            notes.sized.append(outcome)
-        else:
-            notes.failures.append(outcome)
+    """Each layout in turn, the smaller ones first; those that cannot hold the weights or cannot win are not sized."""
+    total = weights_bytes(ask.variant.facts, ask.decision.weights, Layout())
+    usable = ask.candidate.hardware.memory_bytes * (ask.question.pins.memory_fraction or MEMORY_FRACTION)
+    small = [layout for layout in layouts if layout.accelerators * usable < total]
+    for layout in small[:-1]:
+        notes.skipped.append(_too_small(ask, layout, total, usable))
+    for layout in layouts[max(0, len(small) - 1) :]:
+        if not _skipped(ask, layout, notes):
+            outcome = _forbidden(ask, layout) or size(ask, layout)
+            if isinstance(outcome, Sized):
+                notes.sized.append(outcome)
+            else:
+                notes.failures.append(outcome)
+
+
+def _too_small(ask: Ask, layout: Layout, total: float, usable: float) -> Rejected:
+    sentence = (
+        f"{layout} does not fit: {gib(total)} of {ask.decision.weights} weights are more than"
+        f" {count(layout.accelerators, 'accelerator')} with {gib(usable)} each"
+    )
+    return Rejected(class_name=ask.candidate.name, layout=layout, check=Check.MEMORY, sentence=sentence)
+
+
+def _forbidden(ask: Ask, layout: Layout) -> Failure | None:
+    found = impossible(ask.question, layout, ask.variant.facts, ask.candidate.hardware)
+    if found is None:
+        return None
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=layout,
+        check=found.check,
+        field=found.field,
+        wanted=1.0,
+        reached=0.0,
+        unit="layouts",
+        sentence=found.sentence,
+    )
+
+
+def _skipped(ask: Ask, layout: Layout, notes: _Notes) -> bool:
+    """Not worth sizing: it takes more than the best in any case, or has more stages than the model needs to fit."""
+    best = notes.best
+    least = layout.accelerators * ask.question.bounds.min_replicas
+    if best and not best.shortfall and best.layout.accelerators < layout.accelerators and least >= best.accelerators:
+        notes.skipped.append(_cannot_win(ask, layout, best))
+        return True
+    tried = [one.layout for one in notes.failures if one.check is not Check.MEMORY and one.layout is not None]
+    tried += [one.layout for one in notes.sized]
+    return any(
+        1 < one.pipeline < layout.pipeline and (one.tensor, one.data) == (layout.tensor, layout.data) for one in tried
+    )
 
 
 def _cannot_win(ask: Ask, layout: Layout, best: Sized) -> Rejected:

@@ -275,5 +275,6 @@ def place(question: Question, name: str) -> str:
 
 
 def objective_place(question: Question, index: int, key: str = "") -> str:
-    """Where a key of the objective number `index` stands: `spec.objectives[0].ttft`."""
-    return f"{place(question, 'objectives')}[{index}]" + (f".{key}" if key else "")
+    """Where a key of the objective number `index` stands: `spec.objectives[0].ttft`, or what `fields` says of it."""
+    name = f"objectives[{index}]" + (f".{key}" if key else "")
+    return question.fields.get(name) or name.replace("objectives", place(question, "objectives"), 1)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelfleet.core.layout.admission import Admission, decide_admission
 from modelfleet.core.layout.answer import Check, Predicted, Reason
 from modelfleet.core.layout.ask import MOST_SEQUENCES, Ask
 from modelfleet.core.layout.question import place
-from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import Budget
 from modelfleet.core.layout.wording import exact_seconds, rounded, seconds
 from modelfleet.core.model.facts import Scheme
 from modelfleet.core.perf.case import Case
-from modelfleet.core.perf.prediction import MemoryUse
+from modelfleet.core.perf.memory import max_concurrent_sequences
 
 _ONLINE_FLAG = {Scheme.FP8: "fp8", Scheme.INT8: "int8_per_channel_weight_only", Scheme.NVFP4: "nvfp4_per_token"}
 """vLLM's names for what it makes of wider weights while it loads."""
@@ -27,13 +26,16 @@ class Settings:
     reasons: tuple[Reason, ...]
 
 
-def sequence_cap(ask: Ask, memory: MemoryUse, layout: Layout, budget: Budget) -> int:
+def sequence_cap(ask: Ask, case: Case, budget: Budget) -> int:
     """Sequences that run together in one rank: as many whole mean requests as its KV cache holds, at most the engine's
     own largest, and no more than a step has tokens."""
     if ask.question.pins.sequence_cap is not None:
         return ask.question.pins.sequence_cap
-    whole = max(1.0, ask.demand.lengths.input_tokens + ask.demand.lengths.output_tokens)
-    held = int(memory.kv_tokens / layout.data / whole)
+    lengths = ask.demand.lengths
+    whole = replace(
+        lengths, output_tokens=2 * lengths.output_tokens
+    )  # a sequence counts as half way through its output
+    held = max_concurrent_sequences(case, whole) // case.layout.data
     cap = max(1, min(held, MOST_SEQUENCES, budget.tokens))
     return cap if cap < 16 else cap // 8 * 8
 
@@ -113,12 +115,15 @@ def _cap_reason(ask: Ask, case: Case, predicted: Predicted) -> Reason:
     cap, mean = case.setup.sequence_cap, ask.demand.lengths.input_tokens + ask.demand.lengths.output_tokens
     if ask.question.pins.sequence_cap is not None:
         sentence = f"{cap} sequences at the same time, as {place(ask.question, 'pins.sequence_cap')} says"
+    elif cap in (MOST_SEQUENCES, case.setup.token_budget):
+        sentence = (
+            f"{cap} sequences at the same time: the KV cache has room for more, a step of {case.setup.token_budget}"
+            " tokens or the engine's largest default has not"
+        )
     else:
         rank = " of a rank" if case.layout.data > 1 else ""
         sentence = (
-            f"{cap} sequences at the same time: the KV cache{rank} holds"
-            f" {rounded(predicted.kv_tokens / case.layout.data)} tokens and a whole mean request has {rounded(mean)}"
+            f"{cap} sequences at the same time: so many whole mean requests of {rounded(mean)} tokens have room in the"
+            f" KV cache{rank}, {rounded(predicted.kv_tokens / case.layout.data)} tokens"
         )
-        if cap == MOST_SEQUENCES or cap == case.setup.token_budget:
-            sentence += f"; more than {cap} do not help a step of {case.setup.token_budget} tokens"
     return Reason(check=Check.SEQUENCE_CAP, sentence=sentence)

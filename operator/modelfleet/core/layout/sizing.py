@@ -62,7 +62,7 @@ def out_of_memory(ask: Ask, layout: Layout, memory: MemoryUse) -> Failure:
         wanted=needed,
         reached=memory.budget_bytes,
         unit="bytes",
-        sentence=f"{layout} does not fit: {memory.reason}",
+        sentence=f"{layout} {memory.reason}",
     )
 
 
@@ -105,7 +105,7 @@ def _finish(
     if over:
         return over
     memory = memory_use(case)
-    cap = sequence_cap(ask, memory, case.layout, budget)
+    cap = sequence_cap(ask, case, budget)
     case = ask.case(case.layout, budget=budget.tokens, cap=cap)
     at = _at(ask, case, replicas, profile)
     if at.saturated:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from modelfleet.core.layout.answer import Check, Departure, Reason
 from modelfleet.core.layout.ask import Ask, Failure, Sized
+from modelfleet.core.layout.best_of import simplicity
 from modelfleet.core.layout.on_class import Looked
 from modelfleet.core.layout.question import Strategy, place
 from modelfleet.core.layout.shapes import nodes_of, pinned
@@ -58,7 +59,9 @@ def _forced(failed: list[Failure], best: Sized) -> Reason:
     telling = [one for one in failed if one.check not in (Check.DIVISIBILITY, Check.FABRIC, Check.EXPERTS)]
     if not telling:
         return Reason(check=Check.SHARDING, sentence=f"{best.layout} is the smallest layout that is possible")
-    last = max(telling, key=lambda one: one.layout.accelerators if one.layout else 0)
+    most = max(one.layout.accelerators for one in telling if one.layout)
+    nearest = [one for one in telling if one.layout and one.layout.accelerators == most]
+    last = min(nearest, key=lambda one: simplicity(one.layout or best.layout))
     if last.check is Check.MEMORY:
         cause = "sharded because the model does not fit fewer accelerators"
     elif last.check in _LATENCY:

@@ -1,0 +1,1 @@
+"""A plan as one self-contained page of HTML: to look at before it is read."""

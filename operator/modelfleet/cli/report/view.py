@@ -1,0 +1,221 @@
+"""What the page shows, ready to print: no figure is worked out in the template. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from modelfleet.cli.report.bars import Bars, memory_bars, step_bars
+from modelfleet.cli.report.curve import Curve, curve
+from modelfleet.cli.report.words import cost, give_or_take, kept, layouts, money, verdict, written
+from modelfleet.core.layout.answer import Answer, ClassPlan, Economics, Predicted, Problem, Reason
+from modelfleet.core.layout.demand import Demand, Wanted, demand_of
+from modelfleet.core.layout.question import Question
+from modelfleet.core.layout.wording import count, percent, rounded, seconds
+from modelfleet.core.perf.case import Case
+
+SHOWN_REJECTED = 12
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure to see first."""
+
+    name: str
+    value: str
+    note: str
+    mood: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of a list."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """What one class would take."""
+
+    name: str
+    layout: str
+    weights: str
+    replicas: str
+    accelerators: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class OfferRow:
+    """Something near that would work."""
+
+    change: str
+    write: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class RejectedRow:
+    """A layout that was not taken."""
+
+    class_name: str
+    layout: str
+    check: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Money:
+    """The economics and what they come to."""
+
+    rows: tuple[Fact, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """All that the template prints."""
+
+    name: str
+    feasible: bool
+    verdict: str
+    problems: tuple[Problem, ...]
+    tiles: tuple[Tile, ...] = ()
+    curve: Curve | None = None
+    steps: Bars | None = None
+    memory: Bars | None = None
+    reasons: tuple[Reason, ...]
+    classes: tuple[ClassRow, ...]
+    offers: tuple[OfferRow, ...]
+    economics: Money | None
+    weights: tuple[Fact, ...] = ()
+    engine: tuple[Fact, ...] = ()
+    rejected: tuple[RejectedRow, ...]
+    shown: int = SHOWN_REJECTED
+    footer: str
+
+
+def page_of(name: str, question: Question, answer: Answer) -> Page:
+    """The page of an answer to a question."""
+    chosen = answer.chosen
+    page = Page(
+        name=name,
+        feasible=chosen is not None,
+        verdict=verdict(answer),
+        problems=answer.problems,
+        reasons=(*answer.reasons, *(chosen.reasons if chosen else ())),
+        classes=tuple(_class_row(plan) for plan in answer.plans),
+        offers=tuple(OfferRow(_words(one.change.value), written(one), one.sentence) for one in answer.offers),
+        economics=_money(answer.economics) if answer.economics else None,
+        rejected=tuple(
+            RejectedRow(one.class_name, str(one.layout or "all"), one.check.value, one.sentence)
+            for one in answer.rejected
+        ),
+        footer=_footer(chosen),
+    )
+    return page if chosen is None else _with_plan(page, question, chosen)
+
+
+def _with_plan(page: Page, question: Question, plan: ClassPlan) -> Page:
+    from dataclasses import replace
+
+    demand = demand_of(question)
+    binding = next(one for one in demand.wanted if one.objective.name == plan.binding_objective)
+    hardware = next(one.hardware for one in question.candidates if one.name == plan.class_name)
+    pool = plan.pool
+    case = Case(facts=pool.facts, hardware=hardware, layout=pool.layout, setup=pool.setup)
+    one_pool = len(plan.pools) == 1
+    return replace(
+        page,
+        tiles=tuple(_tiles(plan, demand, binding)),
+        curve=curve(pool, case, demand, binding.limits) if one_pool else None,
+        steps=step_bars(pool, case, demand, binding.limits.tpot_s) if one_pool else None,
+        memory=memory_bars(pool, case),
+        weights=tuple(_weights(plan)),
+        engine=tuple(_engine(plan)),
+    )
+
+
+def _tiles(plan: ClassPlan, demand: Demand, binding: Wanted) -> Iterator[Tile]:
+    predicted, limits = plan.pool.predicted, binding.limits
+    yield Tile("layout", layouts(plan), f"on {plan.class_name}")
+    yield Tile("replicas", f"{sum(pool.replicas for pool in plan.pools)}", count(plan.accelerators, "accelerator"))
+    yield Tile("cost", cost(plan).removesuffix(" an hour"), "an hour" if plan.cost_per_hour is not None else "")
+    yield Tile("load", f"{rounded(demand.total_rps, 3)} req/s", _headroom(plan, demand))
+    yield _time_tile("TTFT", predicted.ttft_at_share_s, limits.ttft_s, predicted)
+    yield _time_tile("TPOT", predicted.tpot_at_share_s, limits.tpot_s, predicted)
+    yield Tile("concurrency", rounded(predicted.concurrency, 3), "requests in flight in a replica")
+    yield Tile("KV cache", f"{predicted.kv_tokens:,}", "tokens in a replica")
+
+
+def _headroom(plan: ClassPlan, demand: Demand) -> str:
+    capacity = plan.pool.predicted.knee_rps * plan.pool.replicas
+    return f"the promise holds up to {rounded(capacity, 3)}"
+
+
+def _time_tile(name: str, value_s: float, limit_s: float, predicted: Predicted) -> Tile:
+    mood = "good" if value_s <= limit_s else "bad"
+    return Tile(name, seconds(value_s), kept(value_s, limit_s, predicted.share), mood)
+
+
+def _class_row(plan: ClassPlan) -> ClassRow:
+    return ClassRow(
+        name=plan.class_name,
+        layout=layouts(plan),
+        weights=plan.quantization.weights.value,
+        replicas=str(sum(pool.replicas for pool in plan.pools)),
+        accelerators=str(plan.accelerators),
+        cost=cost(plan),
+    )
+
+
+def _weights(plan: ClassPlan) -> Iterator[Fact]:
+    quantization, speculation = plan.quantization, plan.speculation
+    yield Fact("weights", f"{quantization.weights.value} from {quantization.source}")
+    yield Fact("KV cache", quantization.kv.value)
+    yield Fact("why", quantization.sentence)
+    if quantization.revalidate:
+        yield Fact("to evaluate again", ", ".join(quantization.revalidate))
+    yield Fact("speculation", "on" if speculation.on else "off")
+    yield Fact("why", speculation.sentence)
+
+
+def _engine(plan: ClassPlan) -> Iterator[Fact]:
+    for pool in plan.pools:
+        for flag, value in pool.flags.items():
+            yield Fact(f"--{flag}", "" if value == "true" else value)
+
+
+def _money(economics: Economics) -> Money:
+    currency = economics.currency
+    amounts = (
+        ("cost an hour", economics.cost_per_hour),
+        ("cost a million tokens", economics.cost_per_million_tokens),
+        ("the same at the load that was seen", economics.cost_per_million_tokens_measured),
+        ("the API's price for the same tokens", economics.api_cost_per_million_tokens),
+    )
+    rows = [Fact(name, money(amount, currency)) for name, amount in amounts if amount is not None]
+    if economics.utilisation is not None:
+        rows.append(Fact("utilisation", percent(economics.utilisation)))
+    if economics.break_even_rps is not None:
+        rows.append(Fact("break-even", f"{rounded(economics.break_even_rps, 3)} requests a second, sustained"))
+    if economics.break_even_tokens_per_day is not None:
+        rows.append(Fact("", f"{rounded(economics.break_even_tokens_per_day, 3)} tokens a day"))
+    if economics.reasons:
+        rows.append(Fact("other reasons", ", ".join(economics.reasons)))
+    return Money(tuple(rows), economics.sentence)
+
+
+def _footer(plan: ClassPlan | None) -> str:
+    if plan is None:
+        return "Figures are predicted by modelfleet's performance model."
+    predicted = plan.pool.predicted
+    return (
+        f"Times are {predicted.source.value}, {give_or_take(predicted.uncertainty)} (90 % interval); the plan is sized"
+        f" for the pessimistic end. {predicted.reason}"
+    )
+
+
+def _words(name: str) -> str:
+    """LooserObjective as "looser objective"."""
+    return "".join(f" {mark.lower()}" if mark.isupper() else mark for mark in name).strip()
