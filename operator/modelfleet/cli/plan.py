@@ -16,6 +16,7 @@ from modelfleet.cli.report.page import html
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError, dump
 from modelfleet.core.layout.answer import Answer
 from modelfleet.core.layout.choose import answer
+from modelfleet.core.layout.prose import tell
 from modelfleet.core.layout.question import Question
 
 
@@ -23,6 +24,7 @@ class Output(StrEnum):
     """How the plan is printed."""
 
     TABLE = "table"
+    PROSE = "prose"
     JSON = "json"
     YAML = "yaml"
     HTML = "html"
@@ -65,7 +67,7 @@ def register(commands: Any) -> None:
     )
     parser.add_argument("--nodes", metavar="FILE", help="nodes: `kubectl get nodes -o json`, or a short list")
     parser.add_argument("-o", "--output", type=Output, choices=list(Output), default=Output.TABLE, metavar="FORMAT",
-                        help="table, json, yaml or html; default: table")  # fmt: skip
+                        help="table, prose, json, yaml or html; default: table")  # fmt: skip
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and -o yaml")
     plan_flags.add_arguments(parser)
     parser.set_defaults(run=run)
@@ -108,6 +110,8 @@ def _printed(output: Output, asked: Asked, found: Answer) -> str:
             return json.dumps(document(asked.name, found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         case Output.YAML:
             return dump(document(asked.name, found))
+        case Output.PROSE:
+            return tell(asked.question, found)
         case Output.HTML:
             return html(asked.name, asked.question, found)
     return text(asked.name, asked.question, found)

@@ -53,9 +53,8 @@ def _predicted(page: Page) -> Iterator[str]:
     for tile in page.tiles:
         yield f"  {tile.name:<{width}}  {tile.value:>{value}}  {tile.note}".rstrip()
     if page.curve is not None:
-        yield from _wrapped(
-            f"{page.curve.target_text[0].upper()}{page.curve.target_text[1:]}; {page.curve.knee_text}.", "  "
-        )
+        target = page.curve.target_text
+        yield from _wrapped(f"{target[0].upper()}{target[1:]}; {page.curve.knee_text}.", "  ")
     yield from _wrapped(page.footer, "  ")
 
 
