@@ -116,9 +116,9 @@ class Plan(ApiModel):
     """The revision's identity; pods carry it as the label modelfleet.dev/revision."""
     pools: Annotated[tuple[Pool, ...], Field(max_length=16), Unique(("role", "class_"))] = ()
     """What runs where."""
-    reasons: Annotated[tuple[PlanReason, ...], Field(max_length=32)] = ()
-    """Why the plan is as it is."""
-    rejected: Annotated[tuple[Rejected, ...], Field(max_length=32)] = ()
+    reasons: Annotated[tuple[PlanReason, ...], Field(max_length=32)] | None = None
+    """Why the plan is as it is. Absent where nothing is predicted."""
+    rejected: Annotated[tuple[Rejected, ...], Field(max_length=32)] | None = None
     """What was looked at and not taken, of each class what came nearest."""
 
 
@@ -137,7 +137,7 @@ class Cost(ApiModel):
     """The sustained load above which serving it oneself is cheaper than that API."""
     cheaper: Annotated[str, Field(max_length=16)] | None = None
     """What is cheaper at the declared load: SelfHost or Api."""
-    reasons: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=8)] = ()
+    reasons: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=8)] | None = None
     """The reasons of spec.economics that are not the price."""
     sentence: Sentence = ""
     """The comparison in a sentence."""

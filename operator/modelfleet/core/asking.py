@@ -19,6 +19,7 @@ from modelfleet.core.layout.question import Question
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
 from modelfleet.core.perf.profile import Profile
+from modelfleet.core.plan import mounted
 from modelfleet.core.pods import amount
 from modelfleet.core.snapshot import Inventory
 
@@ -41,7 +42,6 @@ class Ask:
     deployment: ModelDeployment
     classes: tuple[AcceleratorClass, ...]
     facts: ModelFacts
-    draft: ModelFacts | None = None
 
 
 def question(ask: Ask, inventory: Inventory | None) -> Question:
@@ -61,7 +61,7 @@ def question(ask: Ask, inventory: Inventory | None) -> Question:
         max_context_tokens=spec.model.max_context_tokens,
         allow_online_quantization=spec.quantization.online is OnlineQuantization.ALLOW,
         engine_version=str(spec.engine.version or ""),
-        speculation=_speculation(spec, ask.draft),
+        speculation=_speculation(spec),
         economics=economics_wish(spec),
         profiles=tuple(_measured(inventory, spec)),
     )
@@ -238,13 +238,12 @@ def _number(spec: ModelDeploymentSpec, flag: str) -> float | None:
     return number
 
 
-def _speculation(spec: ModelDeploymentSpec, draft: ModelFacts | None) -> asked.SpeculationWish:
+def _speculation(spec: ModelDeploymentSpec) -> asked.SpeculationWish:
     wish = spec.speculation
     return asked.SpeculationWish(
         mode=asked.SpeculationMode.OFF if wish.mode is SpeculationMode.NEVER else asked.SpeculationMode.AUTO,
         method=wish.method.value if wish.method else None,
-        source=wish.model.canonical if wish.model else "",
-        draft=draft,
+        source=mounted(wish.model.claim, wish.model.path) if wish.model else "",
     )
 
 

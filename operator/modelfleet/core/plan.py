@@ -22,6 +22,11 @@ Amount = Annotated[str, AfterValidator(_amount)]
 """A canonical quantity; empty where there is none."""
 
 
+def mounted(claim: str, path: str) -> str:
+    """Where a folder of a claim is in a pod that mounts it."""
+    return "/".join(part for part in (names.MODELS_MOUNT, claim, path) if part)
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
@@ -128,7 +133,7 @@ class Plan(_Part):
     @property
     def model_path(self) -> str:
         """Where the worker finds the model's files."""
-        return "/".join(part for part in (names.MODELS_MOUNT, self.claim, self.path) if part)
+        return mounted(self.claim, self.path)
 
     def to_json(self) -> dict[str, Any]:
         """The value that is stored; `read` of it gives an equal plan."""

@@ -6,12 +6,14 @@ Figures are rounded here, once: a stored plan and what status shows of it do not
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.api.acceleratorclass import AcceleratorClass, Device
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.reasons import Reason
 from modelfleet.api.strings import ModelSource
-from modelfleet.core.layout.answer import Answer, Check, ClassPlan, Pool, SpeculationDecision
-from modelfleet.core.layout.question import Objective, Question
+from modelfleet.core.layout.answer import Answer, Check, ClassPlan, Pool
+from modelfleet.core.layout.answer import Reason as Because
+from modelfleet.core.layout.demand import demand_of
+from modelfleet.core.layout.question import Question
 from modelfleet.core.layout.wording import percent, rounded, seconds
 from modelfleet.core.plan import Hosted, Plan, Planned, Predicted, Why
 from modelfleet.core.planner import Choice, plan_of
@@ -20,8 +22,9 @@ from modelfleet.core.verdict import Verdict, no
 
 _REASONS, _REJECTED, _OFFERS = 24, 16, 3
 _SENTENCE = 1024  # bytes of a sentence in status
-_SAID_FIRST = (Check.FITS_ONE, Check.SHARDING, Check.PINS, Check.LOAD, Check.SCORE)
-"""The reasons that the condition's message gives; status.plan.reasons has all."""
+_SAID_FIRST = (Check.FITS_ONE, Check.SHARDING, Check.PINS, Check.LOAD)
+"""The reasons that the condition's message gives, and of a choice among classes the score; status.plan.reasons has
+all."""
 
 
 _NONE = no(Reason.INFEASIBLE, "no layout was found")
@@ -91,21 +94,24 @@ def _not_rolled_out(plan: ClassPlan) -> Verdict:
 
 
 def _plan(question: Question, answer: Answer, chosen: ClassPlan, setting: Setting) -> Plan:
-    pool = chosen.pool
-    source = ModelSource(pool.source)
+    pool, kind = chosen.pool, setting.classes[chosen.class_name]
     choice = Choice(
         layout=pool.layout,
-        source=source,
-        flags={**pool.flags, **_speculation(chosen.speculation, setting.deployment)},
+        source=ModelSource(pool.source),
+        flags={flag: value for flag, value in pool.flags.items() if not _of_gpus(flag, kind)},
         planned=_planned(question, answer, chosen),
     )
-    return plan_of(setting.deployment, setting.classes[chosen.class_name], setting.settings, choice)
+    return plan_of(setting.deployment, kind, setting.settings, choice)
+
+
+def _of_gpus(flag: str, kind: AcceleratorClass) -> bool:
+    """A flag that means something else, or nothing, to the engine's CPU build; its own default is left."""
+    return kind.spec.device is Device.CPU and flag in ("block-size", "gpu-memory-utilization")
 
 
 def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
     pool = chosen.pool
     why = [*answer.reasons, *chosen.reasons]
-    objective = next((each for each in question.objectives if each.name == chosen.binding_objective), None)
     return Planned(
         role=pool.role.value,
         weights=pool.setup.weights.value,
@@ -115,10 +121,10 @@ def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
         block_tokens=pool.setup.block_tokens,
         replicas=pool.replicas,
         predicted=_predicted(pool),
-        hosted=_hosted(objective or question.objectives[0], pool),
+        hosted=_hosted(question, pool),
         reasons=tuple(Why(check=each.check.value, sentence=_cut(each.sentence)) for each in why[:_REASONS]),
         rejected=tuple(_rejected(answer, chosen)),
-        summary=_summary(chosen, [(each.check, each.sentence) for each in why]),
+        summary=_summary(chosen, why, of_classes=len(question.candidates)),
     )
 
 
@@ -128,7 +134,7 @@ def _predicted(pool: Pool) -> Predicted:
         ttft=seconds(of.ttft_at_share_s),
         tpot=seconds(of.tpot_at_share_s),
         concurrency=rounded(of.concurrency),
-        kv_cache_tokens=_coarse(of.kv_tokens),
+        kv_cache_tokens=_coarse(of.memory.kv_tokens),
         knee_requests_per_second=rounded(of.knee_rps),
         knee_bound=of.knee_bound,
         uncertainty=percent(of.uncertainty),
@@ -136,16 +142,19 @@ def _predicted(pool: Pool) -> Predicted:
     )
 
 
-def _hosted(objective: Objective, pool: Pool) -> Hosted:
-    lengths, at = objective.lengths, pool.predicted
-    load_rps = objective.load_rps or at.requests_per_s * pool.replicas
+def _hosted(question: Question, pool: Pool) -> Hosted:
+    demand = demand_of(question)
     return Hosted(
-        load_rps=float(f"{load_rps:.3g}"),
-        knee_rps=float(f"{at.knee_rps:.3g}"),
-        input_tokens=lengths.input_p50_tokens,
-        output_tokens=lengths.output_p50_tokens,
-        shared_prefix_tokens=lengths.shared_prefix_tokens,
+        load_rps=_figure(demand.total_rps),
+        knee_rps=_figure(pool.predicted.knee_rps),
+        input_tokens=_figure(demand.lengths.input_tokens),
+        output_tokens=_figure(demand.lengths.output_tokens),
+        shared_prefix_tokens=_figure(demand.lengths.shared_prefix_tokens),
     )
+
+
+def _figure(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
@@ -164,10 +173,10 @@ def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
         yield Why(check=each.check.value, sentence=_cut(each.sentence), class_name=each.class_name, layout=layout)
 
 
-def _summary(chosen: ClassPlan, why: list[tuple[Check, str]]) -> str:
+def _summary(chosen: ClassPlan, why: Iterable[Because], of_classes: int) -> str:
     said: list[str] = []
-    for check in _SAID_FIRST:
-        said += [sentence.rstrip(".") for of, sentence in why if of is check][:1]
+    for check in (*_SAID_FIRST, *((Check.SCORE,) if of_classes > 1 else ())):
+        said += [each.sentence.rstrip(".") for each in why if each.check is check][:1]
     at = chosen.pool.predicted
     figures = (
         f"{at.source.value}: ttft {seconds(at.ttft_at_share_s)}, tpot {seconds(at.tpot_at_share_s)} for the wanted"
@@ -175,10 +184,6 @@ def _summary(chosen: ClassPlan, why: list[tuple[Check, str]]) -> str:
     )
     short = [chosen.shortfall_sentence.rstrip(".")] if chosen.shortfall_sentence else []
     return "; ".join([*said, figures, *short])
-
-
-def _speculation(decision: SpeculationDecision, deployment: ModelDeployment) -> Mapping[str, str]:
-    return {}
 
 
 def _coarse(tokens: int) -> int:

@@ -33,8 +33,8 @@ def plan_report(revision: str, plan: Plan, replicas: int) -> status.Plan:
     return status.Plan(
         revision=revision,
         pools=(pool,),
-        reasons=tuple(_reason(why) for why in planned.reasons) if planned else (),
-        rejected=tuple(_rejected(why) for why in planned.rejected) if planned else (),
+        reasons=(tuple(_reason(why) for why in planned.reasons) or None) if planned else None,
+        rejected=(tuple(_rejected(why) for why in planned.rejected) or None) if planned else None,
     )
 
 
@@ -103,13 +103,16 @@ def _cost(intent: Intent) -> status.Cost | None:
         api_per_million_tokens=_amount(found.api_cost_per_million_tokens),
         break_even_requests_per_second=rounded(even) if even is not None else None,
         cheaper=found.cheaper,
-        reasons=found.reasons,
+        reasons=found.reasons or None,
         sentence=found.sentence[:1024],
     )
 
 
 def _amount(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount.normalize():f}"
+    """Four significant digits, no exponent, no needless zeros."""
+    if amount is None:
+        return None
+    return f"{Decimal(f'{amount:.3e}').normalize():f}"
 
 
 def _model(facts: ModelFacts, source: str) -> status.ModelReport:

@@ -34,7 +34,7 @@ class World:
     `deployment` is the raw object. `classes` holds every AcceleratorClass of the cluster by name. `revisions`, `pods`,
     `config_maps`, `services` and `jobs` are listed by our deployment label, pods of our Jobs among the pods. `taken`
     are objects that hold a child's name without being in those lists (a foreign owner, or a child that lost its label),
-    by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's serving label has been seen off,
+    by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's serving label has been off,
     by pod uid. `refused` is what the API server said when it last refused one of our writes (a quota, a policy), empty
     once everything was written.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.core.plan import mounted
 from modelfleet.core.render.metadata import Owner, metadata
 from modelfleet.core.render.pod import CONTAINER_SECURITY, POD_SECURITY
 
@@ -35,7 +36,7 @@ class Errand:
     @property
     def model_path(self) -> str:
         """Where the model's folder is in the pod."""
-        return "/".join(part for part in (names.MODELS_MOUNT, self.claim, self.path) if part)
+        return mounted(self.claim, self.path)
 
 
 def inspect_job(owner: Owner, errand: Errand) -> dict[str, Any]:
