@@ -116,3 +116,8 @@ class AcceleratorClass(ApiModel):
     metadata: Metadata
     spec: AcceleratorClassSpec
     """How to recognise the nodes, and what they have."""
+
+    @property
+    def is_predictable(self) -> bool:
+        """Whether the class states what a prediction needs."""
+        return self.spec.is_predictable
