@@ -6,10 +6,39 @@ from modelfleet.core.catalog import CATALOG
 from modelfleet.core.model.facts import Scheme
 
 GIB = 2**30
-NAMES = (
-    "t4 v100-16 a10 a10g l4 l40 l40s a30 a40 a6000 a100-40 a100-80-pcie a100-80 h100-pcie h100-nvl h100-sxm h20 "
-    "gh200-96 h200 b200 b300 gb200 gb300 rtx-pro-6000 rtx-3090 rtx-4090 rtx-5090 mi300x mi325x mi355x b60"
-).split()
+NAMES = [
+    "t4",
+    "v100-16",
+    "a10",
+    "a10g",
+    "l4",
+    "l40",
+    "l40s",
+    "a30",
+    "a40",
+    "a6000",
+    "a100-40",
+    "a100-80-pcie",
+    "a100-80",
+    "h100-pcie",
+    "h100-nvl",
+    "h100-sxm",
+    "h20",
+    "gh200-96",
+    "h200",
+    "b200",
+    "b300",
+    "gb200",
+    "gb300",
+    "rtx-pro-6000",
+    "rtx-3090",
+    "rtx-4090",
+    "rtx-5090",
+    "mi300x",
+    "mi325x",
+    "mi355x",
+    "b60",
+]
 
 
 def test_all_kinds_are_there():

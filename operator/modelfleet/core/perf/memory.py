@@ -51,12 +51,12 @@ def memory_use(case: Case, constants: MemoryConstants = CONSTANTS) -> MemoryUse:
     context (`context_limit_tokens`, by default the model's). For models with windows or states it is what vLLM reports
     since 0.21: sequences of the longest context that fit, times that context.
     """
-    era = Era.of(case.setup.version)
+    era = _era(case)
     context = _context(case)
     stage = _binding(case, constants, context)
     concurrency = stage.blocks / stage.pool.blocks(context)
     tokens = int(concurrency * context) * case.layout.data if concurrency >= 1 else 0
-    each = kv_bytes_per_token(case.facts, case.layout, case.setup.kv)
+    each = stage.running.long_token_bytes
     use = MemoryUse(
         budget_bytes=_budget(case),
         weights_bytes=stage.weights,
@@ -101,17 +101,21 @@ def longest_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS
 
 
 def reported_kv_tokens(case: Case, constants: MemoryConstants = CONSTANTS) -> int:
-    """What the engine's line "GPU KV cache size" says of one rank, or of all under a data-parallel one.
+    """What the engine's line "GPU KV cache size" says, summed over data-parallel ranks, also where it then refuses.
 
     Before 0.21 it was blocks ÷ groups × block size, which for models with windows or states is far below what fits.
     """
-    use, era = memory_use(case, constants), Era.of(case.setup.version)
-    stage = _binding(case, constants, _context(case))
+    context = _context(case)
+    stage = _binding(case, constants, context)
     groups = sum(groups for groups, _, _ in stage.pool.buckets)
-    if groups == 1 or not era.before(0, 21) or not use.fits:
-        return use.kv_tokens
-    smallest = min(tokens for _, tokens, _ in stage.pool.buckets if tokens)
-    return stage.blocks // groups * smallest * case.layout.data
+    if groups > 1 and Era.of(case.setup.version).before(0, 21):  # an unstated version logs as new ones do
+        smallest = min(tokens for _, tokens, _ in stage.pool.buckets if tokens)
+        return stage.blocks // groups * smallest * case.layout.data
+    return int(stage.blocks / stage.pool.blocks(context) * context) * case.layout.data
+
+
+def _era(case: Case) -> Era:
+    return Era.of(case.setup.version, case.facts.architecture)
 
 
 def _context(case: Case) -> int:
@@ -128,7 +132,7 @@ def _binding(case: Case, constants: MemoryConstants, tokens: int) -> _Stage:
 
 
 def _stages(case: Case, constants: MemoryConstants) -> list[_Stage]:
-    era, layout = Era.of(case.setup.version), case.layout
+    era, layout = _era(case), case.layout
     settings = KvSettings(case.setup.kv, case.setup.block_tokens, batching(case, era).tokens, era)
     taken = other_bytes(case, era, constants) + graphs_bytes(case, era)
     stages = []

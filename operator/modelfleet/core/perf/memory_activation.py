@@ -61,16 +61,22 @@ def activation_bytes(case: Case, era: Era, constants: MemoryConstants, *, last: 
     facts, layout, steps = case.facts, case.layout, batching(case, era)
     row = steps.tokens * _ACTIVATION_BYTES
     hidden = HIDDEN_COPIES * facts.hidden * row
-    copies = constants.copies_before if era.before(0, 16) or era.number is None else constants.copies_since
+    copies = constants.copies_since if era.samples_in_place else constants.copies_before
     logits = steps.sequences * facts.vocabulary * _LOGIT_BYTES * copies if last else 0.0
     experts = max((_expert_bytes(part, facts, layout, steps) for part in facts.feed_forward), default=0.0)
     # Uncut prompts ran before torch.compile reused buffers: three rows of each width instead of two.
     rows = 3 if era.before(0, 8) else 2
     widest = max(_dense_width(part) for part in facts.feed_forward) / layout.tensor
     layer = rows * (widest + facts.hidden) * row
-    if era.before(0, 16) or era.number is None:
-        return max(layer, hidden + logits, hidden + experts)
-    return max(layer, hidden + logits) + experts  # since then experts keep their workspace
+    aside = constants.vision_bytes if has_tower(facts) else 0.0
+    if not era.samples_in_place:
+        return max(layer, hidden + logits, hidden + experts) + aside
+    return max(layer, hidden + logits) + experts + aside  # since then experts keep their workspace
+
+
+def has_tower(facts: ModelFacts) -> bool:
+    """Whether a vision tower rides along: norms alone are a few rows of the hidden size a layer."""
+    return facts.other_parameters > 16 * (facts.layers + 1) * facts.hidden
 
 
 def _dense_width(part: FeedForwardLayers) -> int:
@@ -91,8 +97,10 @@ def _expert_bytes(part: FeedForwardLayers, facts: ModelFacts, layout: Layout, st
 def other_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     """What the driver, the allocator and the communication library hold."""
     if case.layout.tensor * case.layout.data == 1:
-        return constants.one_bytes
-    if era.number is None or era.before(0, 16) or case.hardware.fabric_bytes_per_s < FABRIC_BYTES_PER_S:
+        if era.before(0, 8):
+            return constants.one_uncut_bytes
+        return constants.one_since_bytes if era.reserves_more else constants.one_bytes
+    if not era.samples_in_place or case.hardware.fabric_bytes_per_s < FABRIC_BYTES_PER_S:
         return constants.group_bytes
     return FABRIC_GROUP_BYTES
 

@@ -7,18 +7,25 @@ GIB = 2**30
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConstants:
-    """Fitted on what engines reported; `make bench-planner` prints the fit and how well it holds elsewhere.
+    """Fitted on what engines reported, by tests/benchmarks/planner/kv_fit.py: each is a median over rows.
+    `make bench-planner` prints how well they hold where they were not fitted.
 
     Copies count float32 values of sequence cap × vocabulary that the sampler holds at its peak, before vLLM 0.16 and
     since. The rest are bytes of one accelerator: what the driver, the allocator and the communication library hold.
     """
 
-    copies_before: float = 9.5
-    copies_since: float = 3.6
-    one_bytes: float = 0.40 * GIB
-    """Without tensor parallelism."""
-    group_bytes: float = 0.65 * GIB
-    """With it, before 0.16 or over PCIe."""
+    copies_before: float = 9.46
+    copies_since: float = 3.62
+    one_uncut_bytes: float = 0.36 * GIB
+    """Without tensor parallelism, before 0.8."""
+    one_bytes: float = 0.14 * GIB
+    """The same from 0.8 to 0.14."""
+    one_since_bytes: float = 0.49 * GIB
+    """The same since 0.15."""
+    group_bytes: float = 0.61 * GIB
+    """With tensor parallelism, before 0.16 or over PCIe."""
+    vision_bytes: float = 0.87 * GIB
+    """With a vision tower: the largest picture that the engine reserves for while it profiles itself."""
 
 
 CONSTANTS = MemoryConstants()

@@ -58,11 +58,11 @@ class Pool:
         """Bytes of one sequence of `tokens`."""
         return self.blocks(tokens) * self.block_bytes
 
-    def sequences(self, kv_bytes: float, tokens: int) -> float:
-        """How many sequences of `tokens` find room, in fractions as vLLM reports it."""
-        if kv_bytes < self.block_bytes or tokens < 1:
-            return 0.0
-        return int(kv_bytes // self.block_bytes) / self.blocks(tokens)
+    @property
+    def long_token_bytes(self) -> float:
+        """Bytes that one more token of a long sequence takes, what groups are padded with included."""
+        growing = ((groups, tokens) for groups, tokens, limit in self.buckets if tokens and limit is None)
+        return sum(groups * self.block_bytes / tokens for groups, tokens in growing)
 
 
 def kv_bytes_per_token(facts: ModelFacts, layout: Layout, kv: Scheme) -> float:

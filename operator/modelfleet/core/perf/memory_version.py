@@ -5,18 +5,38 @@ from dataclasses import dataclass
 
 from modelfleet.core.model.facts import ModelFacts
 
+_FIRST = {
+    "Gemma4": (0, 19),
+    "Qwen3_5": (0, 17),
+    "GlmMoeDsa": (0, 16),
+    "KimiK25": (0, 15),
+    "MiniMaxM2": (0, 11),
+    "DeepseekV32": (0, 11),
+    "GptOss": (0, 10),
+    "Qwen3Next": (0, 10),
+    "Llama4": (0, 8),
+    "Qwen3": (0, 8),
+}
+"""First version with an architecture, by how its name begins; from release notes, from memory."""
+
 
 @dataclass(frozen=True)
 class Era:
-    """One range of vLLM versions. Unknown versions count as the newest: new fleets run new engines."""
+    """One version of vLLM, without its patch level. `number` None is not known.
+
+    What is not known counts as whatever needs more memory, so that no memory is promised that is not there.
+    """
 
     number: tuple[int, int] | None
 
     @classmethod
-    def of(cls, version: str) -> "Era":
-        """From a version as engines and people write it: `0.15.1`, `v0.11.0`, `about 0.11`, `0.2.x`."""
+    def of(cls, version: str, architecture: str = "") -> "Era":
+        """From a version as engines and people write it: `0.15.1`, `v0.11.0`, `about 0.11`, `0.2.x`. Without one it is
+        the first version that runs the architecture, where that is known."""
         match = re.search(r"(\d+)\.(\d+)", version)
-        return cls((int(match[1]), int(match[2])) if match else None)
+        if match:
+            return cls((int(match[1]), int(match[2])))
+        return cls(next((first for part, first in _FIRST.items() if architecture.startswith(part)), None))
 
     def before(self, major: int, minor: int) -> bool:
         """Whether the version is known and older."""
@@ -32,6 +52,16 @@ class Era:
         if facts.architecture.startswith("Llama4"):
             return not self.before(0, 32)
         return not self.before(0, 10)
+
+    @property
+    def samples_in_place(self) -> bool:
+        """Whether the sampler makes few copies of the logits: since 0.16. At 0.15.1 it did not; at 0.19 it did."""
+        return self.number is not None and self.number >= (0, 16)
+
+    @property
+    def reserves_more(self) -> bool:
+        """Whether more is held beside tensors: since 0.15, as the rows of 0.15.1 and newer show."""
+        return self.number is not None and self.number >= (0, 15)
 
     @property
     def batches_in_flight(self) -> int:

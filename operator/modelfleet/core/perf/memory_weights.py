@@ -73,9 +73,12 @@ def _positions_bytes(facts: ModelFacts) -> float:
 
 
 def quantizes_attention(facts: ModelFacts, scheme: Scheme) -> bool:
-    """Whether attention is stored in the scheme. Another scheme than the checkpoint's follows the usual checkpoints."""
+    """Whether attention is stored in the scheme. Another scheme than the checkpoint's follows the usual checkpoints:
+    four-bit floats leave MLA alone (nvidia/DeepSeek-R1-NVFP4), fp8 leaves that of Llama 4 alone."""
     if scheme is facts.native:
         return facts.quantized_attention
+    if scheme is Scheme.FP8 and facts.architecture.startswith("Llama4"):
+        return False
     return scheme not in (Scheme.NVFP4, Scheme.MXFP4) or not any(_is_latent(part) for part in facts.attention)
 
 

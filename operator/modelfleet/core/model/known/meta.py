@@ -8,6 +8,14 @@ _8B = (32, 4096, 14336, 32, 8, 128256)
 _70B = (80, 8192, 28672, 64, 8, 128256)
 _405B = (126, 16384, 53248, 128, 8, 128256)
 
+_LLAMA4_VISION = {
+    "hidden_size": 1408,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 34,
+    "patch_size": 14,
+    "image_size": 336,
+}
+
 
 def _llama4(step: int, experts: int, context: int) -> dict[str, object]:
     text = plain(
@@ -20,7 +28,12 @@ def _llama4(step: int, experts: int, context: int) -> dict[str, object]:
         num_experts_per_tok=1,
         attention_chunk_size=8192,
     )
-    return {"model_type": "llama4", "architectures": ["Llama4ForConditionalGeneration"], "text_config": text}
+    return {
+        "model_type": "llama4",
+        "architectures": ["Llama4ForConditionalGeneration"],
+        "text_config": text,
+        "vision_config": _LLAMA4_VISION,
+    }
 
 
 MODELS = {
