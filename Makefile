@@ -42,10 +42,11 @@ verify: setup ## format, lint, types, layers
 	@$(BIN)/lint-imports --no-logo > build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
 
 .PHONY: generate
-generate: setup ## CRDs, docs/conditions.md and the chart's copies, from the models
+generate: setup ## CRDs, docs/conditions.md, docs/schemas and the chart's copies, from the models
 	@$(BIN)/modelfleet crds --output crds
 	@$(BIN)/modelfleet crds --output charts/modelfleet/crds
 	@$(BIN)/modelfleet docs conditions > docs/conditions.md
+	@$(BIN)/modelfleet plan --schema > docs/schemas/plan.schema.json
 
 .PHONY: golden
 golden: setup ## rewrites the golden files; read the diff

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from modelfleet.api import names
-from modelfleet.cli import catalog, choose, crds, docs, lint, plan, predict
+from modelfleet.cli import catalog, choose, crds, docs, explain, lint, plan, predict
 
-COMMANDS = (plan, catalog, predict, choose, lint, crds, docs)
+COMMANDS = (plan, explain, catalog, predict, choose, lint, crds, docs)
 """Each has `register(commands)`, which adds a parser whose default `run` takes arguments and gives the exit status."""
 
 

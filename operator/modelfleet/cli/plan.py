@@ -100,8 +100,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     if arguments.model is None and files.config is None:
         raise AskError("give a file with a ModelDeployment, a config.json or --model")
     facts = model_facts(arguments.model) if arguments.model is not None else files.config_facts()
-    rooms = files.rooms([plan_flags.candidate(name, None) for name in classes])
-    return Asked(facts.name, plan_flags.question_of(arguments, facts, classes, rooms))
+    return Asked(facts.name, plan_flags.question_of(arguments, facts, classes, files.rooms))
 
 
 def _printed(output: Output, asked: Asked, found: Answer) -> str:

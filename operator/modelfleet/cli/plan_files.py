@@ -12,7 +12,8 @@ from modelfleet.cli.fields import clipped
 from modelfleet.cli.models import ModelError
 from modelfleet.cli.plan_flags import AskError
 from modelfleet.cli.yaml_io import UnreadableError, documents
-from modelfleet.core.layout.question import Candidate, NodeRoom
+from modelfleet.core import raw
+from modelfleet.core.layout.question import NodeRoom
 from modelfleet.core.model.config import ConfigError, read_config
 from modelfleet.core.model.facts import ModelFacts
 
@@ -53,17 +54,19 @@ class Files:
         except ConfigError as error:
             raise ModelError(str(error)) from error
 
-    def rooms(self, candidates: Sequence[Candidate]) -> dict[str, tuple[NodeRoom, ...]] | None:
-        """The nodes of each class, from a short list; None if no nodes were given. Raises AskError."""
+    def rooms(self, class_name: str, labels: Mapping[str, str], resource: str) -> tuple[NodeRoom, ...] | None:
+        """The nodes of a class, from a short list or by their labels; None if no nodes were given."""
         if self.nodes is not None:
-            raise AskError(
-                "--nodes: kubectl's nodes belong to a class by its labels, and a bare model has no classes of its own;"
-                " plan a ModelDeployment, or give a short list such as [{class: h100-sxm, count: 2, accelerators: 8}]"
-            )
-        if self.listed is None:
-            return None
-        names_of = {candidate.name for candidate in candidates}
-        return {name: rooms_of(self.listed, name) for name in names_of}
+            return tuple(_rooms_by_labels(self.nodes, labels, resource))
+        return None if self.listed is None else rooms_of(self.listed, class_name)
+
+
+def _rooms_by_labels(nodes: Sequence[Raw], labels: Mapping[str, str], resource: str) -> Iterator[NodeRoom]:
+    for node in nodes:
+        count = str(raw.mapping(node, "status", "allocatable").get(resource, ""))
+        has = labels.items() <= raw.mapping(node, "metadata", "labels").items()
+        if has and count.isdecimal() and int(count) and raw.at(node, "spec", "unschedulable") is not True:
+            yield NodeRoom(name=raw.text(node, "metadata", "name"), total=int(count), free=int(count))
 
 
 def rooms_of(listed: Sequence[Listed], class_name: str) -> tuple[NodeRoom, ...]:
@@ -99,10 +102,10 @@ def _contents(path: str, shown: str) -> Iterator[Any]:
 
 def _text(path: str, shown: str) -> str:
     try:
-        raw = sys.stdin.buffer.read(_LARGEST_BYTES + 1) if path == _STDIN else _file(path)
-        if len(raw) > _LARGEST_BYTES:
+        found = sys.stdin.buffer.read(_LARGEST_BYTES + 1) if path == _STDIN else _file(path)
+        if len(found) > _LARGEST_BYTES:
             raise UnreadableError(f"{shown}: it is larger than {_LARGEST_BYTES >> 20} MiB")
-        return raw.decode()
+        return found.decode()
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{shown}: it is not UTF-8 text") from error
     except (OSError, ValueError) as error:

@@ -2,16 +2,20 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from modelfleet.api.values import PositiveDuration, Rate, Share
 from modelfleet.cli.cases import class_entry
-from modelfleet.cli.fields import RowError
-from modelfleet.core.layout.question import Bounds, Candidate, LengthRegime, NodeRoom, Objective, Question, Variant
-from modelfleet.core.model.facts import ModelFacts
+from modelfleet.cli.catalog import manifest
+from modelfleet.cli.fields import RowError, clipped
+from modelfleet.core.layout.question import Candidate, LengthRegime, NodeRoom, Objective, Question, Variant
+from modelfleet.core.model.facts import ModelFacts, Scheme
 
 T = TypeVar("T")
+Rooms = Callable[[str, Mapping[str, str], str], tuple[NodeRoom, ...] | None]
+"""From a class, its node selector and its resource to its nodes; None is "not known"."""
 
 _LENGTHS = re.compile(r"(\d{1,9})(?:,(\d{1,9}))?:(\d{1,9})(?:,(\d{1,9}))?")
 _FIELDS = {
@@ -21,6 +25,8 @@ _FIELDS = {
     "candidates": "--class",
     "variants": "--model",
     "max_context_tokens": "--max-context",
+    "pins.weights": "--weights",
+    "engine_version": "--engine-version",
 }
 
 
@@ -41,13 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="IN:OUT",
         help="tokens of prompts and answers as p50,p95:p50,p95, such as 900,4000:250,800; 900:250 for fixed lengths",
     )
+    group.add_argument("--weights", metavar="LIST", help="offered, such as bf16,fp8; default: the published ones")
+    group.add_argument("--engine-version", default="", metavar="VERSION", help="of vLLM, such as 0.32.0")
     group.add_argument("--max-context", type=int, metavar="N", help="the longest context; default: the model's own")
 
 
-def question_of(
-    arguments: argparse.Namespace, facts: ModelFacts, classes: list[str], nodes: dict[str, tuple[NodeRoom, ...]] | None
-) -> Question:
-    """The question of the flags. Raises AskError."""
+def question_of(arguments: argparse.Namespace, facts: ModelFacts, classes: Sequence[str], rooms: Rooms) -> Question:
+    """The question of the flags; `rooms` gives the nodes of a class. Raises AskError."""
     missing = [flag for flag in ("ttft", "tpot", "lengths") if getattr(arguments, flag) is None]
     if missing or not classes:
         wanted = ", ".join(f"--{flag}" for flag in (*missing, *([] if classes else ["class"])))
@@ -56,26 +62,44 @@ def question_of(
             " --tpot 50ms --load 12 --lengths 900,4000:250,800"
         )
     return Question(
-        variants=(Variant(weights=facts.native, source=facts.source, facts=facts),),
-        candidates=tuple(candidate(name, nodes) for name in classes),
+        variants=tuple(_variants(arguments.weights, facts)),
+        candidates=tuple(candidate(name, rooms) for name in classes),
         objectives=(_objective(arguments),),
-        bounds=Bounds(),
         max_context_tokens=arguments.max_context,
+        engine_version=arguments.engine_version.removeprefix("v"),
         fields=_FIELDS,
     )
 
 
-def candidate(name: str, nodes: dict[str, tuple[NodeRoom, ...]] | None) -> Candidate:
+def candidate(name: str, rooms: Rooms) -> Candidate:
     """A class of the catalogue as the planner sees it."""
     try:
         entry = class_entry(name)
     except RowError as error:
         raise AskError(f"--{error}") from error
+    spec = manifest(entry)["spec"]
     return Candidate(
         name=entry.hardware.name,
         hardware=entry.hardware,
-        nodes=None if nodes is None else nodes.get(entry.hardware.name, ()),
+        nodes=rooms(entry.hardware.name, spec["nodeSelector"], spec["resourceName"]),
+        standard_weights=entry.standard_weights,
+        standard_kv=entry.standard_kv,
     )
+
+
+def _variants(stated: str | None, facts: ModelFacts) -> Iterator[Variant]:
+    """The weights that --weights offers, else those of the published checkpoint."""
+    for word in dict.fromkeys((stated or facts.native.value).lower().split(",")):
+        try:
+            scheme = Scheme(word.strip())
+        except ValueError as error:
+            raise AskError(f"--weights: {clipped(word)} is none of {', '.join(Scheme)}") from error
+        stored = facts
+        if scheme is not facts.native:
+            stored = replace(
+                facts, native=scheme, quantized_attention=True, quantized_head=False, checkpoint_bytes=None
+            )
+        yield Variant(weights=scheme, source=f"{facts.name} in {scheme}", facts=stored)
 
 
 def _objective(arguments: argparse.Namespace) -> Objective:

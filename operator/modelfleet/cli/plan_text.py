@@ -21,14 +21,14 @@ def text(name: str, question: Question, answer: Answer) -> str:
 
 def _lines(page: Page) -> Iterator[str]:
     yield page.name
-    yield from _wrapped(page.verdict, "  ")
+    yield from wrapped("  " + page.verdict)
     yield from _section("Wrong or worth knowing", (f"{one.field}: {one.sentence}" for one in page.problems))
     yield from _section("Why", (f"{one.check}: {one.sentence}" for one in page.reasons))
     yield from _predicted(page)
     if page.memory is not None:
         yield from _memory(page.memory)
     if len(page.classes) > 1:
-        yield from _heading("What each class would take")
+        yield from headed("What each class would take")
         yield from columns(
             ("class", "layout", "weights", "replicas", "accelerators", "cost"),
             [(one.name, one.layout, one.weights, one.replicas, one.accelerators, one.cost) for one in page.classes],
@@ -41,35 +41,35 @@ def _lines(page: Page) -> Iterator[str]:
     yield from _facts("Engine settings", page.engine)
     if page.economics:
         yield from _facts("Economics", page.economics.rows)
-        yield from _wrapped(page.economics.sentence, "  ")
+        yield from wrapped("  " + page.economics.sentence)
 
 
 def _predicted(page: Page) -> Iterator[str]:
     if not page.tiles:
         return
-    yield from _heading("Figures")
+    yield from headed("Figures")
     width = max(len(tile.name) for tile in page.tiles)
     value = max(len(tile.value) for tile in page.tiles)
     for tile in page.tiles:
         yield f"  {tile.name:<{width}}  {tile.value:>{value}}  {tile.note}".rstrip()
     if page.curve is not None:
         target = page.curve.target_text
-        yield from _wrapped(f"{target[0].upper()}{target[1:]}; {page.curve.knee_text}.", "  ")
-    yield from _wrapped(page.footer, "  ")
+        yield from wrapped(f"  {target[0].upper()}{target[1:]}; {page.curve.knee_text}.")
+    yield from wrapped("  " + page.footer)
 
 
 def _memory(bars: Bars) -> Iterator[str]:
-    yield from _heading("Memory of one accelerator")
+    yield from headed("Memory of one accelerator")
     for row in bars.rows:
         drawn = "".join(_MARKS[part.colour] * round(part.percent * _BAR / 100) for part in row.parts)
         yield f"  │{drawn[:_BAR]:<{_BAR}}│ {row.value}"
     legend = (f"{_MARKS[part.colour].strip() or '(blank)'} {part.name} {part.value}" for part in bars.legend)
-    yield from _wrapped("   ".join(legend), "  ")
-    yield from _wrapped(bars.note, "  ")
+    yield from wrapped("  " + "   ".join(legend))
+    yield from wrapped("  " + bars.note)
 
 
 def _rejected(rows: Sequence[RejectedRow]) -> Iterator[str]:
-    yield from _heading("Rejected layouts")
+    yield from headed("Rejected layouts")
     yield from columns(
         ("class", "layout", "check", "why not"),
         [(row.class_name, row.layout, row.check, row.sentence) for row in rows[:_SHOWN]],
@@ -81,7 +81,7 @@ def _rejected(rows: Sequence[RejectedRow]) -> Iterator[str]:
 def _facts(title: str, rows: Sequence[Fact]) -> Iterator[str]:
     if not rows:
         return
-    yield from _heading(title)
+    yield from headed(title)
     width = max(len(row.name) for row in rows)
     for row in rows:
         first, *rest = textwrap.wrap(row.value, _WIDTH - width - 4) or [""]
@@ -92,18 +92,22 @@ def _facts(title: str, rows: Sequence[Fact]) -> Iterator[str]:
 def _section(title: str, sentences: Iterable[str]) -> Iterator[str]:
     found = list(sentences)
     if found:
-        yield from _heading(title)
+        yield from headed(title)
         for sentence in found:
-            yield from _wrapped(sentence, "  - ", "    ")
+            yield from wrapped(f"  - {sentence}", "    ")
 
 
-def _heading(title: str) -> Iterator[str]:
+def headed(title: str) -> Iterator[str]:
+    """A blank line and a title."""
     yield ""
     yield title
 
 
-def _wrapped(sentence: str, first: str, rest: str = "") -> list[str]:
-    return textwrap.wrap(sentence, _WIDTH, initial_indent=first, subsequent_indent=rest or first)
+def wrapped(sentence: str, rest: str = "  ") -> list[str]:
+    """A sentence as lines; its own leading blanks indent the first, `rest` the others."""
+    text = sentence.lstrip(" ")
+    first = sentence[: len(sentence) - len(text)]
+    return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

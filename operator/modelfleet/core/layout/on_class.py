@@ -155,12 +155,19 @@ def _forbidden(ask: Ask, layout: Layout) -> Failure | None:
 
 
 def _skipped(ask: Ask, layout: Layout, notes: _Notes) -> bool:
-    """Not worth sizing: it takes more than the best in any case, or has more stages than the model needs to fit."""
+    """Not worth sizing: it has more stages than the model needs to fit, or takes more than the best in any case."""
+    if _needless(layout, notes):
+        return True
     best = notes.best
     least = layout.accelerators * ask.question.bounds.min_replicas
     if best and not best.shortfall and best.layout.accelerators < layout.accelerators and least >= best.accelerators:
         notes.skipped.append(_cannot_win(ask, layout, best))
         return True
+    return False
+
+
+def _needless(layout: Layout, notes: _Notes) -> bool:
+    """Rule 6: no more stages than the model needs to fit."""
     tried = [one.layout for one in notes.failures if one.check is not Check.MEMORY and one.layout is not None]
     tried += [one.layout for one in notes.sized]
     return any(
@@ -201,6 +208,7 @@ def _summed_up(ask: Ask, notes: _Notes) -> Looked:
     failures = tuple(notes.failures)
     if not notes.sized and not failures:
         failures = (_no_layout(ask),)
+    rejected.sort(key=lambda one: simplicity(one.layout) if one.layout else (0, 0, 0, False))
     return Looked(
         candidate=ask.candidate,
         ask=ask,

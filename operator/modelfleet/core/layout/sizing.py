@@ -6,7 +6,7 @@ pessimistic end of the prediction's uncertainty. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, isfinite, log, sqrt
 from statistics import NormalDist
 
@@ -28,7 +28,8 @@ from modelfleet.core.perf.serving import predict
 from modelfleet.core.perf.workload import Load
 
 _FIRST_BUDGET = 512
-_ROUNDS = 6
+_MOST_TIMES = 64
+"""Times the replicas that the knee asks for, beyond which a step that is still too long never fits."""
 
 
 def size(ask: Ask, layout: Layout) -> Sized | Failure:
@@ -79,18 +80,41 @@ def _with_budget(ask: Ask, case: Case, budget: Budget, light: Prediction, profil
     broken = _break(ask, case, margin, profile)
     if isinstance(broken, Wanted):
         return _share_not_kept(ask, case.layout, broken, light)
-    replicas = _replicas(ask, broken.knee)
-    for _ in range(_ROUNDS):
+    found = _enough(ask, case, broken, margin, profile)
+    if found is None:
+        return _no_budget(ask, case, margin)
+    replicas, now, at = found
+    if replicas > _replicas(ask, broken.knee):
+        knee = replace(broken.knee, requests_per_s=at.requests_per_s, concurrency=at.concurrency, bound="tpot")
+        broken = replace(broken, knee=knee)
+    if now.tokens != case.setup.token_budget:
+        case = ask.case(case.layout, budget=now.tokens)
+    return _finish(ask, case, now, replicas, broken, profile)
+
+
+def _enough(
+    ask: Ask, case: Case, broken: _Break, margin: float, profile: Profile | None
+) -> tuple[int, Budget, Prediction] | None:
+    """The fewest replicas, from the knee's count on, at whose part of the load a token budget keeps both: its full step
+    is inside tpot, and it prefills as fast as prompts arrive. Fewer requests a replica never make either harder."""
+
+    def keeps(replicas: int) -> tuple[int, Budget, Prediction] | None:
         at = _at(ask, case, replicas, profile)
-        now = _budget(ask, case, at.running, margin)
-        rate = ask.demand.total_rps / replicas * ask.demand.uncached_tokens
-        if now is not None and now.prefill_tokens_per_s >= rate:
-            if now.tokens != case.setup.token_budget:
-                case = ask.case(case.layout, budget=now.tokens)
-            return _finish(ask, case, now, replicas, broken, profile)
-        more = rate / now.prefill_tokens_per_s if now is not None else 1.5
-        replicas = max(replicas + 1, ceil(replicas * min(more, 4.0)))
-    return _no_budget(ask, case, margin)
+        budget = _budget(ask, case, at.running, margin)
+        arrivals = ask.demand.total_rps / replicas if ask.demand.rps else at.requests_per_s
+        rate = arrivals * ask.demand.uncached_tokens
+        return (replicas, budget, at) if budget and budget.prefill_tokens_per_s >= rate else None
+
+    low = _replicas(ask, broken.knee)
+    found, high = keeps(low), low
+    while found is None and high < low * _MOST_TIMES:
+        low, high = high, high * 2
+        found = keeps(high)
+    while found is not None and high - low > 1:
+        middle = (low + high) // 2
+        fewer = keeps(middle)
+        found, low, high = (fewer, low, middle) if fewer else (found, middle, high)
+    return found
 
 
 def _replicas(ask: Ask, knee: Knee) -> int:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from modelfleet.core.layout.answer import Check, Infeasible
 from modelfleet.core.layout.ask import Failure
 from modelfleet.core.layout.plans import Plans
-from modelfleet.core.layout.question import Question, place
+from modelfleet.core.layout.question import Question
 
-_NEARNESS = (
-    Check.CAPACITY,
-    Check.KV,
-    Check.THROUGHPUT,
-    Check.TTFT,
-    Check.TPOT,
-    Check.TOKEN_BUDGET,
-    Check.MEMORY,
-    Check.QUANTIZATION,
-    Check.VARIANT,
-    Check.ENGINE,
-)
+_NEARNESS: Mapping[Check, int] = {
+    Check.CAPACITY: 0,
+    Check.KV: 1,
+    Check.THROUGHPUT: 1,
+    Check.TTFT: 2,
+    Check.TPOT: 2,
+    Check.TOKEN_BUDGET: 2,
+    Check.MEMORY: 3,
+    Check.QUANTIZATION: 4,
+    Check.VARIANT: 5,
+    Check.ENGINE: 6,
+}
 """The order of the checks, last first: a layout that fails a late one passed those before it."""
 
 
@@ -46,16 +48,10 @@ def infeasible_of(question: Question, plans: Plans) -> Infeasible | None:
 
 
 def _distance(failure: Failure) -> tuple[int, float]:
-    check = _NEARNESS.index(failure.check) if failure.check in _NEARNESS else len(_NEARNESS)
     low, high = sorted((max(failure.wanted, 1e-12), max(failure.reached, 1e-12)))
-    return check, high / low
+    return _NEARNESS.get(failure.check, len(_NEARNESS)), high / low
 
 
 def _sentence(question: Question, failure: Failure) -> str:
     classes = "class" if len(question.candidates) == 1 else "the nearest of all classes,"
     return f"on {classes} {failure.class_name}: {failure.sentence}"
-
-
-def names_a_pin(question: Question, failure: Failure) -> bool:
-    """Whether the failure points at a value that the user fixed."""
-    return any(failure.field == place(question, f"pins.{name}") for name in vars(question.pins))

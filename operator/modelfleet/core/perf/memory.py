@@ -61,7 +61,7 @@ def memory_use(case: Case, constants: MemoryConstants = CONSTANTS) -> MemoryUse:
         budget_bytes=_budget(case),
         weights_bytes=stage.weights,
         activation_bytes=stage.activation,
-        graphs_bytes=graphs_bytes(case, era),
+        graphs_bytes=graphs_bytes(case, era, constants),
         other_bytes=other_bytes(case, era, constants),
         kv_bytes=stage.kv,
         kv_bytes_per_token=each,
@@ -108,14 +108,15 @@ def reported_kv_tokens(case: Case, constants: MemoryConstants = CONSTANTS) -> in
     context = _context(case)
     stage = _binding(case, constants, context)
     groups = sum(groups for groups, _, _ in stage.pool.buckets)
-    if groups > 1 and Era.of(case.setup.version).before(0, 21):  # an unstated version logs as new ones do
+    logs_blocks = case.setup.engine.lower().startswith("vllm") and Era.of(case.setup.version).before(0, 21)
+    if groups > 1 and logs_blocks:  # an unstated version logs as new ones do
         smallest = min(tokens for _, tokens, _ in stage.pool.buckets if tokens)
         return stage.blocks // groups * smallest * case.layout.data
     return int(stage.blocks / stage.pool.blocks(context) * context) * case.layout.data
 
 
 def _era(case: Case) -> Era:
-    return Era.of(case.setup.version, case.facts.architecture)
+    return Era.of_engine(case.setup.engine, case.setup.version, case.facts.architecture)
 
 
 def _context(case: Case) -> int:
@@ -134,7 +135,7 @@ def _binding(case: Case, constants: MemoryConstants, tokens: int) -> _Stage:
 def _stages(case: Case, constants: MemoryConstants) -> list[_Stage]:
     era, layout = _era(case), case.layout
     settings = KvSettings(case.setup.kv, case.setup.block_tokens, batching(case, era).tokens, era)
-    taken = other_bytes(case, era, constants) + graphs_bytes(case, era)
+    taken = other_bytes(case, era, constants) + graphs_bytes(case, era, constants)
     stages = []
     for index, weights in enumerate(stage_weights_bytes(case.facts, case.setup.weights, layout)):
         activation = activation_bytes(case, era, constants, last=index == layout.pipeline - 1)

@@ -16,7 +16,6 @@ from modelfleet.core.perf.memory_constants import (
     FABRIC_BYTES_PER_S,
     FABRIC_GROUP_BYTES,
     GIB,
-    GRAPH_BYTES_A_LAYER,
     HIDDEN_COPIES,
     MemoryConstants,
 )
@@ -105,8 +104,8 @@ def other_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     return FABRIC_GROUP_BYTES
 
 
-def graphs_bytes(case: Case, era: Era) -> float:
+def graphs_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     """CUDA graphs inside the budget; before 0.21 they were outside."""
     if era.number is None or era.before(0, 21):
         return 0.0
-    return case.facts.layers / case.layout.pipeline * GRAPH_BYTES_A_LAYER
+    return case.facts.layers / case.layout.pipeline * constants.graph_bytes_a_layer

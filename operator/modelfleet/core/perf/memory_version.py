@@ -18,6 +18,7 @@ _FIRST = {
     "Qwen3": (0, 8),
 }
 """First version with an architecture, by how its name begins; from release notes, from memory."""
+_OTHERS = (0, 19)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Era:
         if match:
             return cls((int(match[1]), int(match[2])))
         return cls(next((first for part, first in _FIRST.items() if architecture.startswith(part)), None))
+
+    @classmethod
+    def of_engine(cls, engine: str, version: str, architecture: str = "") -> "Era":
+        """Other engines number their versions in another way; they count as a new vLLM, which has fewest copies."""
+        return cls.of(version, architecture) if engine.lower().startswith("vllm") else cls(_OTHERS)
 
     def before(self, major: int, minor: int) -> bool:
         """Whether the version is known and older."""

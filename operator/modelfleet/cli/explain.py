@@ -1,0 +1,200 @@
+"""`modelfleet explain NAME`: what the operator decided for a live ModelDeployment, why, and what would change it.
+
+The object is read through kubectl and its configuration: only the operator itself talks to the API server.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.api.reasons import Reason
+from modelfleet.cli.plan_files import read_files
+from modelfleet.cli.plan_flags import AskError
+from modelfleet.cli.plan_text import columns, headed, wrapped
+from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError
+from modelfleet.core import raw
+
+_RESOURCE = f"{names.DEPLOYMENT_PLURAL}.{names.GROUP}"
+_KUBECTL_S = 30.0
+_FINE = {"Ready", "Accepted", "Planned", "Placed", "Available", "Progressing", "ObjectivesMet"}
+
+
+class ExplainError(Exception):
+    """The object cannot be had; the message is a sentence for the user."""
+
+
+def register(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "explain",
+        help="say what was decided for a ModelDeployment, why, and what would change it",
+        description="Reads the object with kubectl, its kubeconfig and its current context.",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the ModelDeployment")
+    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: that of the current context")
+    parser.add_argument("--context", metavar="CONTEXT", help="kubectl's context; default: the current one")
+    parser.add_argument(
+        "-f", "--file", metavar="FILE", help="a saved object in place of a live one; - is standard input"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the explanation. 0: it was found; 2: it cannot be read."""
+    try:
+        print("\n".join(lines(_found(arguments))))
+    except (ExplainError, AskError, UnreadableError, MissingExtraError) as error:
+        print(f"modelfleet: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _found(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    if (arguments.file is None) == (arguments.name is None):
+        raise ExplainError("give the name of a ModelDeployment, or a saved one with -f")
+    if arguments.name is not None:
+        return _live(arguments)
+    saved = read_files([arguments.file], None).deployment
+    if saved is None:
+        raise ExplainError(f"{arguments.file}: it holds no {names.DEPLOYMENT_KIND}")
+    return saved
+
+
+def _live(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    command = ["kubectl", "get", _RESOURCE, "--output=json", "--request-timeout=20s"]
+    command += [f"--namespace={arguments.namespace}"] if arguments.namespace else []
+    command += [f"--context={arguments.context}"] if arguments.context else []
+    command += ["--", arguments.name]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_KUBECTL_S, check=False)
+    except FileNotFoundError as error:
+        raise ExplainError("kubectl is not on the PATH; install it, or give a saved object with -f") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ExplainError(f"kubectl did not answer: {error}") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["it gave no reason"]
+        raise ExplainError(f"kubectl refused: {said[-1]}")
+    try:
+        content = json.loads(done.stdout)
+    except ValueError as error:
+        raise ExplainError("kubectl answered with something that is not JSON") from error
+    if not isinstance(content, Mapping):
+        raise ExplainError("kubectl answered with something that is not an object")
+    return content
+
+
+def lines(deployment: Mapping[str, Any]) -> Iterator[str]:
+    """The explanation, line by line. Reads the status leniently: another version may have written it."""
+    status = raw.mapping(deployment, "status")
+    namespace = raw.text(deployment, "metadata", "namespace")
+    yield f"{raw.text(deployment, 'metadata', 'name')}" + (f" in {namespace}" if namespace else "")
+    if not status:
+        yield from wrapped("  The operator has not looked at it yet: it has no status.")
+        return
+    if raw.integer(status, "observedGeneration") < raw.integer(deployment, "metadata", "generation"):
+        yield from wrapped("  The spec has changed since: what follows is of an older generation.")
+    yield from _conditions(status)
+    yield from _plan(status)
+    yield from _money(status)
+    yield from _scaling(status)
+    yield from _changes(status)
+
+
+def _conditions(status: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (raw.text(one, "type"), raw.text(one, "status"), raw.text(one, "reason"), raw.text(one, "message"))
+        for one in raw.items(status, "conditions")
+    ]
+    if rows:
+        yield from headed("Conditions")
+        yield from columns(("condition", "status", "reason", "message"), rows)
+
+
+def _plan(status: Mapping[str, Any]) -> Iterator[str]:
+    plan = raw.mapping(status, "plan")
+    if not plan:
+        return
+    revision = raw.text(plan, "revision")
+    yield from headed(f"Plan {revision}" if revision else "Plan, not carried out")
+    for pool in raw.items(plan, "pools"):
+        yield from wrapped("  " + _pool(pool))
+        predicted = raw.mapping(pool, "predicted")
+        if predicted:
+            yield from wrapped("  " + _predicted(predicted))
+    yield from _listed("Why", raw.items(plan, "reasons"))
+    rejected = [
+        (raw.text(one, "class"), raw.text(one, "layout") or "all", raw.text(one, "check"), raw.text(one, "sentence"))
+        for one in raw.items(plan, "rejected")
+    ]
+    if rejected:
+        yield from headed("Rejected layouts")
+        yield from columns(("class", "layout", "check", "why not"), rejected)
+
+
+def _pool(pool: Mapping[str, Any]) -> str:
+    weights, cache = raw.text(pool, "quantization", "weights"), raw.text(pool, "quantization", "kvCache")
+    stored = f"; weights {weights}, KV cache {cache}" if weights else ""
+    return (
+        f"{raw.text(pool, 'role')}: {raw.integer(pool, 'replicas')} × {raw.text(pool, 'layout')} on"
+        f" {raw.text(pool, 'class')}, {raw.integer(pool, 'acceleratorsPerReplica')} accelerators a replica{stored}"
+    )
+
+
+def _predicted(predicted: Mapping[str, Any]) -> str:
+    return (
+        f"{raw.text(predicted, 'source')}: TTFT {raw.text(predicted, 'ttft')} and TPOT {raw.text(predicted, 'tpot')}"
+        f" for the wanted share, ± {raw.text(predicted, 'uncertainty')} %; one replica keeps the promise up to"
+        f" {raw.text(predicted, 'kneeRequestsPerSecond')} requests a second, then"
+        f" {raw.text(predicted, 'kneeBound')} breaks; {raw.integer(predicted, 'kvCacheTokens'):,} KV tokens"
+    )
+
+
+def _listed(title: str, reasons: Iterator[Mapping[str, Any]]) -> Iterator[str]:
+    found = [(raw.text(one, "check"), raw.text(one, "sentence")) for one in reasons]
+    if found:
+        yield from headed(title)
+        for check, sentence in found:
+            yield from wrapped(f"  - {check}: {sentence}", "    ")
+
+
+def _money(status: Mapping[str, Any]) -> Iterator[str]:
+    cost = raw.mapping(status, "cost")
+    if cost:
+        yield from headed("Cost")
+        currency = raw.text(cost, "currency")
+        told = (("an hour", "perHour"), ("a million tokens", "perMillionTokens"), ("the API", "apiPerMillionTokens"))
+        amounts = [f"{raw.text(cost, key)} {currency} {name}" for name, key in told if raw.text(cost, key)]
+        yield from wrapped("  " + "; ".join([*amounts, *filter(None, [raw.text(cost, "sentence")])]))
+
+
+def _scaling(status: Mapping[str, Any]) -> Iterator[str]:
+    decision = raw.mapping(status, "scaling", "lastDecision")
+    if decision:
+        yield from headed("Last change of replicas")
+        bound = raw.text(decision, "bound")
+        yield from wrapped(
+            f"  {raw.integer(decision, 'from')} → {raw.integer(decision, 'to')} at {raw.text(decision, 'at')}:"
+            f" {raw.text(decision, 'reason')}, {raw.text(decision, 'detail')}" + (f" ({bound})" if bound else "")
+        )
+
+
+def _changes(status: Mapping[str, Any]) -> Iterator[str]:
+    yield from headed("What would change it")
+    known = {str(reason): reason for reason in Reason}
+    told: dict[str, str] = {}
+    for condition in raw.items(status, "conditions"):
+        reason = known.get(raw.text(condition, "reason"))
+        if raw.text(condition, "status") != "True" and reason is not None and raw.text(condition, "type") in _FINE:
+            told.setdefault(str(reason), reason.remedy)
+    for name, remedy in told.items():
+        yield from wrapped(f"  - {name}: {remedy}", "    ")
+    if raw.text(status, "plan", "revision"):
+        yield from wrapped(
+            "  - The plan is pinned: it changes when the spec or a class that it names changes, and not when the"
+            " operator or a profile does. `modelfleet plan -f FILE` shows a changed spec's plan before it is applied.",
+            "    ",
+        )
