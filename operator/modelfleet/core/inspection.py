@@ -8,6 +8,7 @@
 | its pod left a reason, or the Job failed | the reason goes to NAME-state; RETRY_S later the Job goes | the reason |
 | its pod has no node, or no container | nothing | the scheduler's or kubelet's words |
 | NAME-state holds an earlier reason for this source | as above | that reason, until there is other news |
+| its report is not understood, and REREAD_S old | as without a report | that it is not understood |
 """
 
 import json
@@ -31,6 +32,9 @@ from modelfleet.core.verdict import Verdict, no, unknown
 
 RETRY_S = 60.0
 """A Job that failed is tried anew after this time."""
+
+REREAD_S = 300.0
+"""A report that is not understood is asked for again after this time: somebody may have mended the model's folder."""
 
 _NOT_PLANNED = (ConditionType.PLANNED, ConditionStatus.FALSE)
 _JOB = {"apiVersion": "batch/v1", "kind": "Job"}
@@ -59,6 +63,19 @@ def decide_inspection(world: World, children: Children, errand: Errand) -> Inspe
     report = known_report(children, errand.source)
     if report is not None:
         return Inspection(report=report, effects=tuple(let_go(children)))
+    return _decide(world, children, errand)
+
+
+def decide_rereading(world: World, children: Children, errand: Errand) -> Inspection:
+    """The step where the report that NAME-state holds is not understood."""
+    read_at = raw.instant(_entry(children, errand.source), "at")
+    left_s = REREAD_S - elapsed_s(read_at, world.now)
+    if left_s > 0:
+        return Inspection(effects=tuple(let_go(children)), wake_after_s=left_s)
+    return _decide(world, children, errand)
+
+
+def _decide(world: World, children: Children, errand: Errand) -> Inspection:
     name = names.inspect_job(children.owner.name, errand.source, errand.image)
     others = tuple(let_go(children, but=name))
     job = children.jobs.get(name)
@@ -68,7 +85,8 @@ def decide_inspection(world: World, children: Children, errand: Errand) -> Inspe
         return Inspection(verdict=_under_way(children, errand), effects=others)
     found = _words(children, job)
     if found is not None:
-        kept = _keep(children, {"source": errand.source, "report": found})
+        read_at = world.now.replace(microsecond=0).isoformat()
+        kept = _keep(children, {"source": errand.source, "report": found, "at": read_at})
         return Inspection(report=found, effects=(*others, *kept, delete(job, _JOB)))
     failure = _failure(children, job)
     if failure is None:

@@ -18,7 +18,7 @@ from modelfleet.core.children import Children
 from modelfleet.core.described import ConfigError, inspected, stated
 from modelfleet.core.effects import Effect
 from modelfleet.core.inputs import REVISION_DIGITS, canonical_tolerations, digest, plan_inputs, planner_inputs
-from modelfleet.core.inspection import decide_inspection, known_report, let_go
+from modelfleet.core.inspection import decide_inspection, decide_rereading, known_report, let_go
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.plan import Plan
@@ -204,13 +204,16 @@ def _facts(world: World, children: Children, accepted: _Accepted) -> _Found:
             return _Found(stated(model.facts, accepted.deployment.metadata.name), effects=effects)
         except ConfigError as error:
             return _Found(None, no(Reason.CONTRADICTION, f"spec.model.facts: {error}"), effects)
-    step = decide_inspection(world, children, _errand(accepted, world.settings))
+    errand = _errand(accepted, world.settings)
+    step = decide_inspection(world, children, errand)
     if step.report is None:
         return _Found(None, step.verdict or _NOT_LOOKED, step.effects, step.wake_after_s)
     try:
         return _Found(inspected(step.report, model.source.canonical), effects=step.effects)
     except ConfigError as error:
-        return _Found(None, no(Reason.UNKNOWN_ARCHITECTURE, str(error)), step.effects)
+        known = known_report(children, errand.source) is not None
+        again = decide_rereading(world, children, errand) if known else step
+        return _Found(None, no(Reason.UNKNOWN_ARCHITECTURE, str(error)), again.effects, again.wake_after_s)
 
 
 def _known_facts(deployment: ModelDeployment, children: Children) -> ModelFacts | None:

@@ -218,6 +218,21 @@ def test_an_unknown_architecture_is_said_and_never_guessed():
     assert fleet.pods() == {}
 
 
+def test_a_report_that_is_not_understood_is_asked_for_again_and_a_mended_folder_is_found():
+    fleet = inspecting(words=json.dumps({"model": {"config": {}}}))
+    fleet.run_jobs()
+    fleet.reconcile()
+    assert fleet.reconcile().wake_after_s == 300
+    fleet.pass_time(301)
+    outcome = fleet.reconcile()
+    assert condition(outcome.status, "Planned")[1] == "UnknownArchitecture"
+    assert (len(fleet.jobs()), outcome.events) == (1, ())
+    fleet.words = PlannedFleet().words
+    fleet.run_jobs()
+    fleet.reconcile()
+    assert planned_now(fleet)[:2] == ("True", "PlanPinned")
+
+
 def test_somebody_else_s_job_under_the_name_is_not_touched():
     fleet = PlannedFleet(planned(None))
     create = next(e for e in plan(fleet.world()).effects if isinstance(e, Create) and e.manifest["kind"] == "Job")
