@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.planner.kv_fit import Activation, fit
 from benchmarks.planner.kv_rows import Report, Skipped, read_activations, read_reports
+from benchmarks.planner.rows import silicon
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import longest_context_that_fits, memory_use, reported_kv_tokens
 from modelfleet.core.perf.memory_constants import CONSTANTS, GIB, MemoryConstants
@@ -59,6 +60,7 @@ def report() -> dict[str, Any]:
         "calls_wrong": [f"{one.row}: {one.label}" for one in wrong],
         "refused": sum(not one.started for one, _ in calls),
         "refusals_seen": sum(not starts for one, starts in calls if not one.started),
+        **_ran(),
         "interval_rows": len(ranged),
         "interval_inside": len(inside),
         "interval_width": median(_width(one) for one in ranged) if ranged else 0.0,
@@ -92,9 +94,26 @@ def lines(found: dict[str, Any]) -> list[str]:
             for name, value in found["constants"].items()
         ),
         *(f"  wrong: row {one}" for one in found["calls_wrong"]),
+        f"Configurations that ran in public benchmarks: {found['ran']}, refused {len(found['ran_refused'])}",
+        *(f"  refused: {one}" for one in found["ran_refused"]),
         *(f"  worst: row {one}" for one in found["worst"]),
         *(f"  not counted: row {one}" for one in found["skipped"]),
     ]
+
+
+def _ran() -> dict[str, Any]:
+    """Configurations that public benchmarks ran: each is one that must not be refused."""
+    cases = {
+        (one.case.facts.name, *one.group[1:], one.precision, str(one.case.layout)): (one.case, one.lengths)
+        for one in sorted(silicon(), key=lambda one: one.lengths.input_tokens + one.lengths.output_tokens)
+    }
+    refused = []
+    for key, (case, lengths) in cases.items():
+        context = int(lengths.input_tokens + lengths.output_tokens)
+        use = memory_use(replace(case, setup=replace(case.setup, context_limit_tokens=context)))
+        if not use.fits:
+            refused.append(f"{' '.join(key)}: {use.reason}")
+    return {"ran": len(cases), "ran_refused": refused}
 
 
 def _rounded(constants: MemoryConstants) -> dict[str, float]:

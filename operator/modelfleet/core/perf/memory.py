@@ -23,6 +23,7 @@ __all__ = [
     "memory_use",
     "reported_kv_tokens",
     "weights_bytes",
+    "with_context_that_fits",
 ]
 
 
@@ -98,6 +99,17 @@ def longest_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS
         stage = _binding(limited, constants, middle)
         low, high = (middle, high) if stage.blocks >= stage.pool.blocks(middle) else (low, middle - 1)
     return low
+
+
+def with_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS) -> Case:
+    """The case as `--max-model-len auto` runs it: without a stated context, the longest that fits. Unchanged where one is
+    stated, where the model's own fits, and where none does."""
+    if case.setup.context_limit_tokens is not None:
+        return case
+    longest = longest_context_that_fits(case, constants)
+    if longest in (0, case.facts.max_context_tokens):
+        return case
+    return replace(case, setup=replace(case.setup, context_limit_tokens=longest))
 
 
 def reported_kv_tokens(case: Case, constants: MemoryConstants = CONSTANTS) -> int:

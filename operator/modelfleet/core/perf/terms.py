@@ -46,12 +46,18 @@ class Terms:
     expert_gemm_s: float = 0.0
     attention_s: float = 0.0
     """Scores and weighted sums of prefilled tokens, 16-bit arithmetic."""
+    stream_s: float = 0.0
+    """Hidden states through norms, residuals and quantization, once a layer: tensor parallelism does not divide it."""
+    route_s: float = 0.0
+    """Hidden states copied to each token's experts and back, once a mixture layer."""
     exchange_s: float = 0.0
     """Bytes of all-reduce, all-to-all and stage hops over the fabric's one-way bandwidth."""
     exchanges: float = 0.0
     """Collectives in the step."""
     layers: float = 0.0
     mixture_layers: float = 0.0
+    indexed_layers: float = 0.0
+    """Layers of sparse attention, whose indexer runs before it."""
     sequences: float = 0.0
     """Decoding sequences of one data-parallel rank: sampling, scheduling, streaming."""
 
@@ -74,19 +80,24 @@ def step_terms(case: Case, batch: Batch) -> Terms:
         2 * tokens / shards * (attention / flops_per_s(hardware, projections) + dense / flops_per_s(hardware, weights))
     )
     gemm_s += 2 * sampled * head / shards / flops_per_s(hardware, Scheme.BF16)
-    read, visited, mixture = _experts(case, batch.tokens)
+    experts = experts_of(case)
+    visited = sum(each.parameters * each.share for each in experts)
     exchange_bytes, exchanges = _exchange(case, batch.tokens)
+    state_s = 2.0 * tokens * case.facts.hidden / bandwidth
     return Terms(
         weights_s=weight_bytes / bandwidth,
-        experts_s=read * BYTES[weights] / bandwidth,
+        experts_s=sum(each.read(batch.tokens) for each in experts) * BYTES[weights] / bandwidth,
         kv_s=batch.decode_sequences / ranks * kv_bytes(case, batch.decode_context_tokens) / bandwidth,
         gemm_s=gemm_s,
         expert_gemm_s=2 * batch.tokens * visited / flops_per_s(hardware, weights),
         attention_s=_attention_flops(case, batch) / ranks / shards / flops_per_s(hardware, Scheme.BF16),
+        stream_s=state_s * case.facts.layers,
+        route_s=state_s * _copies(case),
         exchange_s=exchange_bytes / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0,
         exchanges=exchanges,
         layers=case.facts.layers,
-        mixture_layers=mixture,
+        mixture_layers=sum(each.layers for each in experts),
+        indexed_layers=sum(p.count for p in case.facts.attention if p.kind == Attention.LATENT_SPARSE),
         sequences=batch.decode_sequences / ranks,
     )
 
@@ -104,23 +115,36 @@ def _dense_parameters(case: Case) -> float:
     return total
 
 
-def _experts(case: Case, tokens: float) -> tuple[float, float, float]:
-    """Expert parameters that one accelerator reads, those that one token visits in it, and the number of layers.
+@dataclass(frozen=True)
+class Experts:
+    """The routed experts of equal layers in one accelerator; each token visits `share` of them."""
 
-    Tokens choose experts independently, so an expert is read with probability 1 - (1 - k/E)^tokens. With and without
-    expert parallelism each accelerator holds 1 / (tensor × data) of all experts' parameters.
-    """
-    read = visited = layers = 0.0
+    parameters: float
+    share: float
+    layers: int
+
+    def read(self, tokens: float) -> float:
+        """Parameters that a step of `tokens` reads: an expert is left out with probability (1 - k/E)^tokens."""
+        left_out: float = (1 - self.share) ** tokens
+        return self.parameters * (1 - left_out)
+
+
+def experts_of(case: Case) -> list[Experts]:
+    """The routed experts of one accelerator, 1 / (tensor × data) of all with and without expert parallelism."""
     spread = case.layout.tensor * case.layout.data
-    for part in case.facts.feed_forward:
-        if not part.experts:
-            continue
-        routed = part.count * _routed(part, case.facts.hidden) / spread
-        share = part.experts_per_token / part.experts
-        read += routed * (1 - (1 - share) ** tokens)
-        visited += routed * share
-        layers += part.count
-    return read, visited, layers
+    return [
+        Experts(
+            part.count * _routed(part, case.facts.hidden) / spread, part.experts_per_token / part.experts, part.count
+        )
+        for part in case.facts.feed_forward
+        if part.experts
+    ]
+
+
+def _copies(case: Case) -> float:
+    """Copies of one token's hidden state that one accelerator handles for the experts it holds, over all layers."""
+    spread = case.layout.tensor if case.layout.expert else 1
+    return sum(part.count * part.experts_per_token for part in case.facts.feed_forward if part.experts) / spread
 
 
 def kv_bytes(case: Case, context_tokens: float) -> float:

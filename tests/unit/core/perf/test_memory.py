@@ -11,6 +11,7 @@ from modelfleet.core.perf.memory import (
     max_concurrent_sequences,
     memory_use,
     reported_kv_tokens,
+    with_context_that_fits,
 )
 from modelfleet.core.perf.workload import Lengths
 from unit.core.perf.memory_cases import GIB, case, with_memory
@@ -99,6 +100,19 @@ def test_the_largest_context_that_fits_is_the_border():
     for context, fits in ((longest, True), (longest + 32, False)):
         limited = replace(one, setup=replace(one.setup, context_limit_tokens=context))
         assert memory_use(limited).fits is fits
+
+
+@pytest.mark.parametrize(
+    ("one", "context"),
+    [
+        pytest.param(case("Llama-3.1-8B"), None, id="the model's own fits"),
+        pytest.param(case("Llama-3.1-405B"), None, id="none fits"),
+        pytest.param(case("gemma-3-27b", context_limit_tokens=500), 500, id="one is stated"),
+        pytest.param(case("gemma-3-27b"), longest_context_that_fits(case("gemma-3-27b")), id="the longest that fits"),
+    ],
+)
+def test_an_unstated_context_may_be_made_to_fit(one, context):
+    assert with_context_that_fits(one).setup.context_limit_tokens == context
 
 
 @pytest.mark.parametrize("name", ["Llama-3.1-8B", "gpt-oss-20b", "Qwen3.5-35B-A3B-FP8", "gemma-3-12b"])
