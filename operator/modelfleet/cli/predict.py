@@ -13,6 +13,7 @@ from modelfleet.cli.fields import Cells, RowError
 from modelfleet.cli.measured import Profiles
 from modelfleet.cli.models import lookup
 from modelfleet.cli.tables import STDIO, TableError
+from modelfleet.core.perf.memory import reported_kv_tokens
 from modelfleet.core.perf.prediction import Prediction
 from modelfleet.core.perf.serving import predict
 
@@ -98,7 +99,7 @@ def predicted(cells: Cells, find: Lookup, profiles: Profiles) -> dict[str, Any]:
         found = predict(question.case, question.lengths, question.load, profile)
     except ValueError as error:  # the model's own words for a question that it cannot answer
         raise RowError(str(error)) from error
-    return answered(found, question.notes)
+    return answered(found, question.notes) | {"kv_tokens": found.memory.kv_tokens or reported_kv_tokens(question.case)}
 
 
 def answered(found: Prediction, notes: tuple[str, ...]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.planner.rows import Measured
 from modelfleet.core.perf.constants import NAMES
-from modelfleet.core.perf.pace import held_tokens, token_budget
+from modelfleet.core.perf.pace import held_tokens, prompts_at_once, token_budget
 from modelfleet.core.perf.terms import Batch, Terms, step_terms
 
 Array = NDArray[np.float64]
@@ -29,9 +29,11 @@ class Matrix:
         for line, row in enumerate(rows):
             self._fill(line, row)
         running = np.array([row.concurrency for row in rows])
-        spread = np.array([row.case.layout.data * row.case.layout.pipeline for row in rows])
-        self.prompts_a_step = running / np.array([row.lengths.output_tokens for row in rows]) / spread
-        self.crowd = np.maximum(running - 1, 0) / 2 / np.array([row.case.layout.data for row in rows])
+        at_once = np.array([prompts_at_once(row.case.layout) for row in rows])
+        self.prompts_a_step = running / np.array([row.lengths.output_tokens for row in rows]) / at_once
+        ranks = np.array([row.case.layout.data for row in rows])
+        self.crowd = np.maximum(running - 1, 0) / 2 / np.sqrt(ranks)
+        self.ranked = (ranks > 1).astype(float)
         self.chunks = np.array([_chunks(row) for row in rows])
         self.ttft = np.array([row.ttft_s for row in rows])
         self.tpot = np.array([row.tpot_s for row in rows])
@@ -51,7 +53,8 @@ class Matrix:
         """TTFT and TPOT of some lines, and the derivatives of their logarithms by those of the constants."""
         decode, prompt = self.decode[lines] * constants, self.prompt[lines] * constants
         often = self.prompts_a_step[lines][:, None]
-        waited = (constants[:, COLUMN["wait_steps"]] + self.chunks[lines] - 1)[:, None]
+        balanced = constants[:, COLUMN["rank_steps"]] * self.ranked[lines]
+        waited = (constants[:, COLUMN["wait_steps"]] + self.chunks[lines] - 1 + balanced)[:, None]
         crowd = (constants[:, COLUMN["burst"]] * self.crowd[lines])[:, None]
         step = decode + often * prompt
         first = waited * decode + (1 + crowd) * prompt
@@ -59,6 +62,7 @@ class Matrix:
         tpot, ttft = step.sum(1), first.sum(1) + constants[:, COLUMN["prompt_s"]]
         first[:, COLUMN["prompt_s"]] += constants[:, COLUMN["prompt_s"]]
         first[:, COLUMN["wait_steps"]] += constants[:, COLUMN["wait_steps"]] * decode_s
+        first[:, COLUMN["rank_steps"]] += balanced * decode_s
         first[:, COLUMN["burst"]] += crowd[:, 0] * prompt_s
         return ttft, tpot, first / ttft[:, None], step / tpot[:, None]
 

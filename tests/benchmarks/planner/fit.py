@@ -32,7 +32,7 @@ START: Mapping[str, float] = {
     "attention_s": 2.5,
     "stream_s": 10.0,
     "route_s": 3.0,
-    "exchange_s": 1.5,
+    "exchange_s": 1.0,
     "exchanges": 10e-6,
     "layers": 20e-6,
     "mixture_layers": 20e-6,
@@ -42,6 +42,7 @@ START: Mapping[str, float] = {
     "prompt_layer_s": 100e-6,
     "prompt_s": 15e-3,
     "wait_steps": 2.0,
+    "rank_steps": 1.0,
     "burst": 0.1,
 }
 """What such kernels usually reach; the weak prior of the common constants."""
@@ -55,6 +56,7 @@ OF_ENGINE = (
     "prompt_layer_s",
     "prompt_s",
     "wait_steps",
+    "rank_steps",
     "burst",
 )
 OF_GENERATION = ("exchanges", "layers")
@@ -90,7 +92,7 @@ class Fit:
         self.columns = np.array([COLUMN[name] for name, _ in self.names])
         self.gather = np.eye(len(NAMES))[self.columns]
         self.start = np.array([0.0 if value else np.log(START[name]) for name, value in self.names])
-        self.ridge = np.array([_SHRINK if value else _PRIOR for _, value in self.names])
+        self.ridge = np.array([_ridge(*name) for name in self.names])
         self.weights = _weights(rows)
 
     def constants(self, parameters: Array, lines: NDArray[np.int64]) -> Array:
@@ -143,6 +145,19 @@ class Fit:
             if done:
                 break
         return parameters
+
+
+def _ridge(constant: str, value: str) -> float:
+    """Weight of the prior.
+
+    How ranks are balanced is each engine's own: one engine's says nothing of another's. Links are not told apart from
+    norms by these rows (both grow with tokens), so their efficiency stays near what is usual.
+    """
+    if constant == "rank_steps":
+        return 0.3 if value else 30.0
+    if constant == "exchange_s":
+        return 10.0
+    return _SHRINK if value else _PRIOR
 
 
 def _keys(row: Measured) -> tuple[str, str, str]:
@@ -210,6 +225,9 @@ def render(fit: Fit, parameters: Array, half_widths: Mapping[str, tuple[float, f
     lines.append("HALF_WIDTHS: dict[str, tuple[float, float]] = {")
     lines += [f'    "{engine}": ({pair[0]:.2f}, {pair[1]:.2f}),' for engine, pair in half_widths.items()]
     lines += ["}", '"""Relative half-widths of the 90 % intervals of TTFT and TPOT, architecture left out."""', ""]
+    ranked = sorted({row.engine for row in fit.matrix.rows if row.case.layout.data > 1})
+    lines += [f"DATA_PARALLEL = frozenset({{{', '.join(map(repr, ranked))}}})".replace("'", '"')]
+    lines += ['"""Engines that were measured with data parallelism."""', ""]
     return "\n".join(lines)
 
 

@@ -130,13 +130,14 @@ def _arrived(lengths: Lengths) -> Lengths:
 
 def _pool(ask: Ask, half: _Half) -> Pool:
     at, share = half.knee.at, ask.demand.wanted[0].limits.share
+    ttft_at_share_s, tpot_at_share_s = at_share(at, share)
     layout, setup = half.case.layout, half.case.setup
     predicted = Predicted(
         objective=ask.demand.wanted[0].objective.name,
         ttft_s=at.ttft_s,
         tpot_s=at.tpot_s,
-        ttft_at_share_s=at_share(at.ttft_s, at.ttft_p95_s, share),
-        tpot_at_share_s=at_share(at.tpot_s, at.tpot_p95_s, share),
+        ttft_at_share_s=ttft_at_share_s,
+        tpot_at_share_s=tpot_at_share_s,
         share=share,
         concurrency=at.concurrency,
         requests_per_s=at.requests_per_s,
@@ -149,6 +150,7 @@ def _pool(ask: Ask, half: _Half) -> Pool:
         step_s=half.step_s,
         worst_gap_s=half.step_s,
         uncertainty=at.uncertainty,
+        ttft_uncertainty=at.ttft_uncertainty,
         source=at.source,
         reason=at.reason,
     )

@@ -110,8 +110,13 @@ def _engine_refused(question: Question, candidate: Candidate) -> Failure | None:
 
 
 def _whole_class(candidate: Candidate, failure: Failure, refusal: NotChosen | None = None) -> Looked:
-    rejected = Rejected(class_name=candidate.name, layout=None, check=failure.check, sentence=failure.sentence)
-    return Looked(candidate=candidate, failures=(failure,), rejected=(rejected,), refusal=refusal)
+    return Looked(candidate=candidate, failures=(failure,), rejected=(_as_rejected(failure),), refusal=refusal)
+
+
+def _as_rejected(failure: Failure) -> Rejected:
+    return Rejected(
+        class_name=failure.class_name, layout=failure.layout, check=failure.check, sentence=failure.sentence
+    )
 
 
 def _try(ask: Ask, layouts: Sequence[Layout], notes: _Notes) -> None:
@@ -123,9 +128,13 @@ def _try(ask: Ask, layouts: Sequence[Layout], notes: _Notes) -> None:
         notes.skipped.append(_too_small(ask, layout, total, usable))
     for layout in layouts[max(0, len(small) - 1) :]:
         if not _skipped(ask, layout, notes):
-            outcome = _forbidden(ask, layout) or size(ask, layout)
+            best = notes.best
+            enough = best.accelerators if best and not best.shortfall else None
+            outcome = _forbidden(ask, layout) or size(ask, layout, enough)
             if isinstance(outcome, Sized):
                 notes.sized.append(outcome)
+            elif outcome.check is Check.SCORE:
+                notes.skipped.append(_as_rejected(outcome))
             else:
                 notes.failures.append(outcome)
 
@@ -197,10 +206,7 @@ def _stages_may_help(question: Question, notes: _Notes) -> bool:
 
 def _summed_up(ask: Ask, notes: _Notes) -> Looked:
     best = notes.best
-    rejected = [
-        Rejected(class_name=one.class_name, layout=one.layout, check=one.check, sentence=one.sentence)
-        for one in notes.failures
-    ]
+    rejected = [_as_rejected(one) for one in notes.failures]
     rejected += notes.skipped
     for one in notes.sized:
         if best is not None and one is not best:

@@ -44,6 +44,9 @@ def infeasible_of(question: Question, plans: Plans) -> Infeasible | None:
         reached=failure.reached,
         unit=failure.unit,
         sentence=_sentence(question, failure),
+        revalidate=next(
+            (one.refusal.revalidate for one in plans.looked if failure in one.failures and one.refusal), ()
+        ),
     )
 
 

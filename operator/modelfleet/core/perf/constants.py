@@ -39,6 +39,8 @@ class Constants:
     """Of a request, outside of the steps: tokenizing, the server's queues, streaming."""
     wait_steps: float
     """Decode steps that an arrival sits through: the rest of the one under way, and its own prompt's."""
+    rank_steps: float
+    """Further ones with data parallelism: TensorRT-LLM holds prompts back until all ranks have one (timeout_iters)."""
     burst: float
     """Of a closed loop, the share of requests that start at the same time at its beginning (10 % as usual: ten requests
     a user), each behind half of the others; and how much prompts meet later."""
@@ -63,6 +65,18 @@ def _constants(engine: str, chip: str, arithmetic: str) -> Constants:
     return Constants(**values)
 
 
-def half_widths(engine: str) -> tuple[float, float]:
-    """Relative half-widths of the 90 % intervals of TTFT and TPOT of an architecture that was not measured."""
-    return fitted.HALF_WIDTHS.get(engine.lower(), fitted.HALF_WIDTHS["vllm"])
+_UNMEASURED = (2.0, 1.0)
+"""Half-widths where no measurement covers the layout: a factor of three and of two."""
+
+
+def half_widths(case: Case) -> tuple[float, float]:
+    """Relative half-widths of the 90 % intervals of TTFT and TPOT of an architecture that was not measured.
+
+    The measurements have no replica that leaves the fabric's domain, no pipeline, and data parallelism in TensorRT-LLM
+    only: such layouts are predicted from data sheets alone.
+    """
+    layout, engine = case.layout, case.setup.engine.lower()
+    unmeasured = layout.accelerators > case.hardware.domain or layout.pipeline > 1
+    if unmeasured or (layout.data > 1 and engine not in fitted.DATA_PARALLEL):
+        return _UNMEASURED
+    return fitted.HALF_WIDTHS.get(engine, fitted.HALF_WIDTHS["vllm"])

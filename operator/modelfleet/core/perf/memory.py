@@ -93,17 +93,20 @@ def longest_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS
     What vLLM does for `--max-model-len auto`.
     """
     low, high = 0, case.facts.max_context_tokens
+    middle = high  # mostly the model's own fits
     while low < high:
-        middle = (low + high + 1) // 2
         limited = replace(case, setup=replace(case.setup, context_limit_tokens=middle))
         stage = _binding(limited, constants, middle)
         low, high = (middle, high) if stage.blocks >= stage.pool.blocks(middle) else (low, middle - 1)
+        middle = (low + high + 1) // 2
     return low
 
 
 def with_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS) -> Case:
-    """The case as `--max-model-len auto` runs it: without a stated context, the longest that fits. Unchanged where one is
-    stated, where the model's own fits, and where none does."""
+    """The case as `--max-model-len auto` runs it: without a stated context, the longest that fits.
+
+    Unchanged where one is stated, where the model's own fits, and where none does.
+    """
     if case.setup.context_limit_tokens is not None:
         return case
     longest = longest_context_that_fits(case, constants)

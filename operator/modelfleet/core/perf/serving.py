@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.constants import half_widths
 from modelfleet.core.perf.memory import max_concurrent_sequences, memory_use
-from modelfleet.core.perf.pace import PLAIN, Course, Factors, Pace, course, held_tokens, sequence_cap, token_budget
+from modelfleet.core.perf.pace import (
+    PLAIN,
+    Course,
+    Factors,
+    Pace,
+    course,
+    held_tokens,
+    prompts_at_once,
+    sequence_cap,
+    token_budget,
+)
 from modelfleet.core.perf.prediction import MemoryUse, Prediction, Source
 from modelfleet.core.perf.profile import Profile
 from modelfleet.core.perf.spread import Spread
@@ -132,7 +142,7 @@ def running_open(it: Replica, running: float) -> Prediction:
     rate = _rate(it, running)
     wait = waiting(running, it.most)
     queue_s = wait.probability * wait.mean_share * _generation_s(it, now) / it.most
-    spread = open_spread(now, it.factors, rate / it.case.layout.data, queue_s, wait.probability)
+    spread = open_spread(now, it.factors, rate / prompts_at_once(it.case.layout), queue_s, wait.probability)
     return _prediction(it, now, spread, rate, running + rate * queue_s)
 
 
@@ -159,7 +169,7 @@ def _rate(it: Replica, running: float) -> float:
 def _prediction(it: Replica, now: Pace, spread: Spread, rate: float, concurrency: float) -> Prediction:
     measured = it.profile is not None and it.profile.samples > 0
     saturated = now.running >= it.most and concurrency > it.most
-    uncertainty = it.profile.uncertainty if it.profile and measured else half_widths(it.case.setup.engine)
+    uncertainty = it.profile.uncertainty if it.profile and measured else half_widths(it.case)
     return Prediction(
         ttft_s=spread.ttft_s,
         tpot_s=spread.tpot_s,

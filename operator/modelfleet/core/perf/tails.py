@@ -54,9 +54,9 @@ def closed_spread(now: Pace, factors: Factors, waits_s: float) -> Spread:
 
 
 def open_spread(now: Pace, factors: Factors, rate: float, queue_s: float, queued: float) -> Spread:
-    """Of an open loop with `rate` Poisson arrivals a second and rank; `queue_s` is the mean wait for room, that a
-    request has with chance `queued`.
+    """Of an open loop with `rate` Poisson arrivals a second for each prompt that is worked on at once.
 
+    `queue_s` is the mean wait for room, that a request has with chance `queued`.
     Prompts before one's own: Pollaczek and Khinchine's mean, ρ / 2 (1 - ρ) of a prompt's time, with its deviation.
     """
     prompt = now.prompt_s * factors.prefill

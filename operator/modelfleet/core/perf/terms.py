@@ -11,6 +11,10 @@ from modelfleet.core.model.facts import Attention, AttentionLayers, FeedForwardL
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.numbers import BYTES, attention_scheme, flops_per_s, head_scheme
 
+_FAR = 4.0
+"""A collective between nodes starts this many times later than inside one: tens of microseconds against less than ten
+(NCCL on InfiniBand against NVLink, small messages; from memory)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -82,7 +86,7 @@ def step_terms(case: Case, batch: Batch) -> Terms:
     gemm_s += 2 * sampled * head / shards / flops_per_s(hardware, Scheme.BF16)
     experts = experts_of(case)
     visited = sum(each.parameters * each.share for each in experts)
-    exchange_bytes, exchanges = _exchange(case, batch.tokens)
+    exchange = _exchange(case, batch.tokens)
     state_s = 2.0 * tokens * case.facts.hidden / bandwidth
     return Terms(
         weights_s=weight_bytes / bandwidth,
@@ -93,8 +97,8 @@ def step_terms(case: Case, batch: Batch) -> Terms:
         attention_s=_attention_flops(case, batch) / ranks / shards / flops_per_s(hardware, Scheme.BF16),
         stream_s=state_s * case.facts.layers,
         route_s=state_s * _copies(case),
-        exchange_s=exchange_bytes / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0,
-        exchanges=exchanges,
+        exchange_s=exchange.seconds,
+        exchanges=exchange.collectives,
         layers=case.facts.layers,
         mixture_layers=sum(each.layers for each in experts),
         indexed_layers=sum(p.count for p in case.facts.attention if p.kind == Attention.LATENT_SPARSE),
@@ -187,25 +191,36 @@ def _attention_flops(case: Case, batch: Batch) -> float:
     return total
 
 
-def _exchange(case: Case, tokens: float) -> tuple[float, float]:
-    """Bytes over the fabric and the number of collectives.
+@dataclass(frozen=True)
+class _Exchange:
+    """What leaves one accelerator in a step: seconds at the links' rate, and the number of collectives."""
 
-    Tensor parallelism all-reduces the hidden states twice a layer (ring: 2 (n - 1)/n of them pass each link); data
-    parallelism exchanges each token's hidden state with the accelerators of its experts, there and back; a stage hands
-    its hidden states to the next.
+    seconds: float
+    collectives: float
+
+
+def _exchange(case: Case, tokens: float) -> _Exchange:
+    """Tensor parallelism all-reduces the hidden states twice a layer (ring: 2 (n - 1)/n of them pass each link). Data
+    parallelism sends each token's hidden state to the other ranks that have one of its k experts, and back. A
+    pipeline stage hands its hidden states on. What spans more accelerators than the fabric joins goes over the network.
     """
-    layout, facts = case.layout, case.facts
-    state = 2.0 * facts.hidden
-    mine = tokens / layout.data
-    moved = count = 0.0
+    layout, facts, hardware = case.layout, case.facts, case.hardware
+    state = 2.0 * facts.hidden * tokens / layout.data
+    inside = 1 / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0
+    outside = 1 / hardware.network_bytes_per_s if hardware.network_bytes_per_s else inside
+    seconds = count = 0.0
     if layout.tensor > 1:
-        moved += 2 * facts.layers * 2 * (layout.tensor - 1) / layout.tensor * mine * state
-        count += 2 * facts.layers
+        far = layout.tensor > hardware.domain
+        seconds += 2 * facts.layers * 2 * (layout.tensor - 1) / layout.tensor * state * (outside if far else inside)
+        count += 2 * facts.layers * (_FAR if far else 1)
     if layout.data > 1:
-        mixture = sum(part.count for part in facts.feed_forward if part.experts)
-        moved += 2 * mixture * mine * state * (layout.data - 1)
-        count += 2 * mixture
+        far = layout.tensor * layout.data > hardware.domain
+        for part in facts.feed_forward:
+            others = (layout.data - 1) * (1 - (1 - 1 / layout.data) ** part.experts_per_token)
+            seconds += 1.5 * part.count * others * state * (outside if far else inside)  # there in fp8, back in 16 bit
+            count += 2 * part.count * (_FAR if far else 1) if part.experts else 0
     if layout.pipeline > 1:
-        moved += (layout.pipeline - 1) * mine * state
-        count += layout.pipeline - 1
-    return moved, count
+        far = layout.accelerators > hardware.domain
+        seconds += (layout.pipeline - 1) * state * (outside if far else inside)
+        count += (layout.pipeline - 1) * (_FAR if far else 1)
+    return _Exchange(seconds, count)

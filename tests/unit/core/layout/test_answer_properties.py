@@ -30,7 +30,7 @@ HARDWARE = (
     replace(LARGE, name="wide", memory_bytes=192 * GIB, domain=72, accelerators_per_node=4),
     replace(SMALL, name="pairs", memory_bytes=48 * GIB, domain=2, price_per_hour=None),
 )
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 times = st.floats(0.001, 100.0)
 tokens = st.integers(1, 30_000)

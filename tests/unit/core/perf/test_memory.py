@@ -152,6 +152,11 @@ def test_more_room_for_each_step_leaves_less_for_kv():
     assert small.kv_bytes > large.kv_bytes
 
 
+def test_whole_mla_heads_need_more_for_a_cut_prompt():
+    shared, whole = (memory_use(case("DeepSeek-R1", layout, "h200")) for layout in ("tp8", "tp1-dp8-ep8"))
+    assert whole.activation_bytes - shared.activation_bytes > 1.5 * GIB
+
+
 def test_a_sampler_over_more_sequences_needs_more():
     few, many = (memory_use(case("Llama-3.1-8B", sequence_cap=cap)) for cap in (64, 1024))
     assert many.activation_bytes - few.activation_bytes > 1.3 * GIB

@@ -1,5 +1,7 @@
 """Weights in one accelerator: what a layout splits, what every accelerator keeps whole, and what engines logged."""
 
+from dataclasses import replace
+
 import pytest
 
 from modelfleet.core.layout.shape import Layout
@@ -102,6 +104,22 @@ def test_a_tied_embedding_is_on_both_ends():
 @pytest.mark.parametrize("scheme", [Scheme.FP8, Scheme.INT8, Scheme.INT4, Scheme.NVFP4])
 def test_a_narrower_scheme_weighs_less(scheme):
     assert _gib("Llama-3.1-70B", "tp1", scheme) < 0.55 * _gib("Llama-3.1-70B", "tp1")
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "factor"),
+    [
+        pytest.param(72.0, 1.0, id="as the scheme says"),
+        pytest.param(90.0, 1.24, id="parts are wider than config.json says"),
+        pytest.param(500.0, 1.0, id="not this model's index"),
+        pytest.param(10.0, 1.0, id="smaller is not believed"),
+    ],
+)
+def test_the_index_tells_of_parts_in_a_wider_scheme(gigabytes, factor):
+    facts = known("Llama-3.3-70B-FP8")
+    stated = replace(facts, checkpoint_bytes=int(gigabytes * 1e9))
+    ratio = weights_bytes(stated, Scheme.FP8, Layout(8)) / weights_bytes(facts, Scheme.FP8, Layout(8))
+    assert ratio == pytest.approx(factor, abs=0.02)
 
 
 def test_four_bit_floats_leave_mla_in_16_bit():
