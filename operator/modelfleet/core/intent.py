@@ -4,7 +4,7 @@ Where no listed class states its performance, the user's pins are the plan and n
 chooses, once for each revision: a revision that is pinned is taken as it is, and nothing is read or computed for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -292,6 +292,9 @@ def _conflict(deployment: ModelDeployment, accelerator: AcceleratorClass) -> str
     return ""
 
 
-def _others(world: World, name: str) -> list[AcceleratorClass]:
-    parsed: list[Any] = [parse_class(item) for other, item in sorted(world.classes.items()) if other != name]
-    return [other for other in parsed if isinstance(other, AcceleratorClass)]
+def _others(world: World, name: str) -> Iterator[AcceleratorClass]:
+    """The other classes, read only as far as somebody asks: a catalogue has many."""
+    for other, item in sorted(world.classes.items()):
+        parsed: Any = parse_class(item) if other != name else None
+        if isinstance(parsed, AcceleratorClass):
+            yield parsed

@@ -100,7 +100,7 @@ def test_every_good_object_of_the_table_is_fine(capsys: Captured, write: Any) ->
 def test_there_is_a_sample_of_each_kind() -> None:
     kinds = {yaml.safe_load(path.read_text())["kind"] for path in SAMPLES.glob("*.yaml")}
 
-    assert kinds == {"ModelDeployment", "AcceleratorClass"}
+    assert kinds == {"ModelDeployment", "AcceleratorClass", "ModelProfile"}
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
