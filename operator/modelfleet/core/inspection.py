@@ -7,6 +7,7 @@
 | its pod left a report | the report goes to NAME-state, then the Job is deleted | the report |
 | its pod left a reason, or the Job failed | the reason goes to NAME-state; RETRY_S later the Job goes | the reason |
 | its pod has no node, or no container | nothing | the scheduler's or kubelet's words |
+| no news for SLOW_S | nothing | Inspecting, and where to look |
 | NAME-state holds an earlier reason for this source | as above | that reason, until there is other news |
 | its report is not understood, and REREAD_S old | as without a report | that it is not understood |
 """
@@ -32,6 +33,9 @@ from modelfleet.core.verdict import Verdict, no, unknown
 
 RETRY_S = 60.0
 """A Job that failed is tried anew after this time."""
+
+SLOW_S = 120.0
+"""A Job that takes longer has a cause that only its events tell: a quota, a volume that is not mounted."""
 
 REREAD_S = 300.0
 """A report that is not understood is asked for again after this time: somebody may have mended the model's folder."""
@@ -90,7 +94,9 @@ def _decide(world: World, children: Children, errand: Errand) -> Inspection:
         return Inspection(report=found, effects=(*others, *kept, delete(job, _JOB)))
     failure = _failure(children, job)
     if failure is None:
-        return Inspection(verdict=_waiting(children, job) or _under_way(children, errand), effects=others)
+        left_s = SLOW_S - elapsed_s(raw.instant(job, "metadata", "creationTimestamp"), world.now)
+        verdict = _waiting(children, job) or _under_way(children, errand, slow_job="" if left_s > 0 else name)
+        return Inspection(None, verdict, others, left_s if left_s > 0 else None)
     left_s = RETRY_S - elapsed_s(_failed_at(job), world.now) if _failed_at(job) else RETRY_S
     told = {"source": errand.source, "reason": str(failure.reason), "message": failure.message}
     ends = (delete(job, _JOB),) if left_s <= 0 else ()
@@ -114,13 +120,15 @@ def _begin(children: Children, errand: Errand, name: str, others: tuple[Effect, 
     return Inspection(verdict=_under_way(children, errand), effects=(*others, create))
 
 
-def _under_way(children: Children, errand: Errand) -> Verdict:
+def _under_way(children: Children, errand: Errand, slow_job: str = "") -> Verdict:
     """An earlier reason stands until there is other news, so that a retry every minute does not move the status."""
     entry = _entry(children, errand.source)
     reason = next((reason for reason in Reason if reason == raw.text(entry, "reason")), None)
     if reason is not None:
         return no(reason, raw.text(entry, "message"))
-    return unknown(Reason.INSPECTING, f"what {errand.source} is made of is being read where the weights are")
+    said = f"what {errand.source} is made of is being read where the weights are"
+    look = f", and takes long: `kubectl describe job {slow_job}` and its pod's events say why" if slow_job else ""
+    return unknown(Reason.INSPECTING, said + look)
 
 
 def _words(children: Children, job: Any) -> Mapping[str, Any] | None:

@@ -190,6 +190,21 @@ def test_a_pod_that_cannot_start_is_told_by_its_own_words(pod: Raw, expected: tu
     assert len(fleet.jobs()) == 1
 
 
+def test_a_job_that_takes_long_says_where_to_look():
+    fleet = inspecting()
+    assert fleet.reconcile().wake_after_s == 120
+    fleet.pass_time(121)
+    outcome = fleet.reconcile()
+    (job,) = fleet.jobs()
+    assert condition(outcome.status, "Planned") == (
+        "Unknown",
+        "Inspecting",
+        "what pvc://weights/llama is made of is being read where the weights are, and takes long:"
+        f" `kubectl describe job {job}` and its pod's events say why",
+    )
+    assert outcome.wake_after_s is None
+
+
 def test_a_job_whose_pods_were_evicted_is_told_and_tried_again():
     fleet = inspecting(exit_code=1)
     fleet.run_jobs()
