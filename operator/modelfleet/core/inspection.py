@@ -12,9 +12,8 @@
 | its report is not understood, and REREAD_S old | as without a report | that it is not understood |
 """
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from modelfleet.api import names
@@ -23,11 +22,11 @@ from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.children import Children, name_taken
 from modelfleet.core.drift import delete
-from modelfleet.core.effects import Apply, Create, Effect
+from modelfleet.core.effects import Create, Effect
 from modelfleet.core.failures import ended_failure, last_words, pod_failure
+from modelfleet.core.kept import entry, state_of
 from modelfleet.core.pods import elapsed_s, view
 from modelfleet.core.render.job import Errand, inspect_job
-from modelfleet.core.render.state import state
 from modelfleet.core.snapshot import World
 from modelfleet.core.verdict import Verdict, no, unknown
 
@@ -47,10 +46,12 @@ _NO_REPORT = "the Job that reads the model ended without a report; use a worker 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A step. `report` is what the worker read, else `verdict` says why there is none yet."""
+    """A step. `report` is what the worker read, else `verdict` says why there is none yet. `kept` goes to NAME-state
+    before the effects."""
 
     report: Mapping[str, Any] | None = None
     verdict: Verdict | None = None
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
     wake_after_s: float | None = None
 
@@ -90,18 +91,18 @@ def _decide(world: World, children: Children, errand: Errand) -> Inspection:
     found = _words(children, job)
     if found is not None:
         read_at = world.now.replace(microsecond=0).isoformat()
-        kept = _keep(children, {"source": errand.source, "report": found, "at": read_at})
-        return Inspection(report=found, effects=(*others, *kept, delete(job, _JOB)))
+        kept = {names.MODEL_KEY: {"source": errand.source, "report": found, "at": read_at}}
+        return Inspection(report=found, kept=kept, effects=(*others, delete(job, _JOB)))
     failure = _failure(children, job)
     if failure is None:
         left_s = SLOW_S - elapsed_s(raw.instant(job, "metadata", "creationTimestamp"), world.now)
         verdict = _waiting(children, job) or _under_way(children, errand, slow_job="" if left_s > 0 else name)
-        return Inspection(None, verdict, others, left_s if left_s > 0 else None)
+        return Inspection(verdict=verdict, effects=others, wake_after_s=left_s if left_s > 0 else None)
     left_s = RETRY_S - elapsed_s(_failed_at(job), world.now) if _failed_at(job) else RETRY_S
     told = {"source": errand.source, "reason": str(failure.reason), "message": failure.message}
     ends = (delete(job, _JOB),) if left_s <= 0 else ()
     wake_after_s = left_s if left_s > 0 else None
-    return Inspection(None, failure, (*others, *_keep(children, told), *ends), wake_after_s)
+    return Inspection(None, failure, {names.MODEL_KEY: told}, (*others, *ends), wake_after_s)
 
 
 def let_go(children: Children, but: str = "") -> Iterator[Effect]:
@@ -185,24 +186,5 @@ def _failed_at(job: Any) -> Any:
 
 def _entry(children: Children, source: str) -> Mapping[str, Any]:
     """What NAME-state says of `source`; empty where it says nothing, or nothing readable."""
-    text = raw.text(children.config_maps.get(names.state(children.owner.name)), "data", names.MODEL_KEY)
-    try:
-        entry = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return entry if isinstance(entry, Mapping) and entry.get("source") == source else {}
-
-
-def _keep(children: Children, entry: Mapping[str, Any]) -> Iterator[Effect]:
-    """Writes `entry` to NAME-state, besides what stands there."""
-    name = names.state(children.owner.name)
-    stored = children.config_maps.get(name)
-    text = json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    before = {str(key): str(value) for key, value in raw.mapping(stored, "data").items()}
-    if before.get(names.MODEL_KEY) == text:
-        return
-    manifest = state(children.owner, {**before, names.MODEL_KEY: text})
-    if stored is not None:
-        yield Apply(manifest, raw.uid(stored))
-    elif ("ConfigMap", name) not in children.foreign:
-        yield Create(manifest)
+    found = entry(state_of(children), names.MODEL_KEY)
+    return found if found.get("source") == source else {}

@@ -167,6 +167,53 @@ def test_the_revision_is_another_for(spec: Raw):
     assert revision(settled(planned(**spec))) != revision(settled(planned()))
 
 
+def test_a_promise_that_gives_the_same_pods_restarts_none():
+    fleet = settled(planned())
+    before, pods = revision(fleet), fleet.pods()
+    knee = float(fleet.deployment["status"]["plan"]["pools"][0]["predicted"]["kneeRequestsPerSecond"])
+    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": int(knee * 2.5)})
+    fleet.settle()
+    assert revision(fleet) == before
+    assert len(fleet.pods()) > len(pods)
+    assert pods.items() <= fleet.pods().items()
+    assert fleet.deployment["status"]["scaling"]["lastDecision"]["reason"] == "SizedForLoad"
+
+
+def test_a_revision_that_stands_for_another_promise_is_kept_by_every_later_operator():
+    fleet = settled(planned())
+    before = revision(fleet)
+    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": 100})
+    fleet.settle()
+    plan_before, pods = fleet.deployment["status"]["plan"], fleet.pods()
+    fleet.settings, fleet.nodes = Settings(worker_image="registry.example/another:2"), ()
+    fleet.settle()
+    assert (revision(fleet), fleet.deployment["status"]["plan"], fleet.pods()) == (before, plan_before, pods)
+
+
+def test_a_stricter_promise_that_needs_other_pods_is_another_revision_and_the_old_one_comes_back_with_the_old_promise():
+    fleet = settled(planned())
+    before = revision(fleet)
+    fleet.deployment["spec"]["objectives"] = objective(tpot="20ms")
+    fleet.settle()
+    assert revision(fleet) != before
+    fleet.deployment["spec"]["objectives"] = objective()
+    fleet.settle()
+    assert revision(fleet) == before
+
+
+@pytest.mark.parametrize("junk", ["{", "[]", '{"inputs": 1}', None])
+def test_an_adoption_that_was_scribbled_on_costs_a_plan_and_no_pod(junk: str | None):
+    fleet = settled(planned())
+    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": 100})
+    fleet.settle()
+    before, pods = revision(fleet), fleet.pods()
+    state = fleet.objects["ConfigMap", "chat-state"]
+    state["data"] = {"adoption.json": junk} if junk else {}
+    fleet.settle()
+    assert (revision(fleet), fleet.pods()) == (before, pods)
+    assert "planned" in fleet.objects["ConfigMap", "chat-state"]["data"]["adoption.json"]
+
+
 def test_a_price_that_changed_shows_in_the_cost_without_a_new_plan():
     fleet = settled(planned())
     fleet.classes = {"h100": gpu_class(supplies=[{"name": "spot", "pricePerAcceleratorHour": "9"}])}
