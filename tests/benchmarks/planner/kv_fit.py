@@ -1,6 +1,6 @@
 """Fits the constants of the memory model: each is the median of what the rows imply, so no single row decides.
 
-`python -m benchmarks.planner.kv_fit` (with tests/ and operator/ on the path) prints them; they are committed in
+`PYTHONPATH=tests .venv/bin/python -m benchmarks.planner.kv_fit` prints them; they are committed in
 modelfleet/core/perf/memory_constants.py.
 """
 

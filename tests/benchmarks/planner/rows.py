@@ -89,7 +89,7 @@ def _measured(cells: dict[str, str]) -> Measured | None:
         return None
     accelerator = CLASSES.get(cells["system"], cells["system"])
     precision = cells["precision"] or "bf16"
-    weights = _scheme(precision, facts)
+    weights = scheme(precision, facts)
     setup = EngineSetup(
         engine=cells["backend"], version=cells["backend_version"], weights=weights, kv=kv_scheme(weights)
     )
@@ -113,7 +113,8 @@ def kv_scheme(weights: Scheme) -> Scheme:
     return Scheme.BF16 if weights in (Scheme.BF16, Scheme.FP16) else Scheme.FP8
 
 
-def _scheme(precision: str, facts: ModelFacts) -> Scheme:
+def scheme(precision: str, facts: ModelFacts) -> Scheme:
+    """The weights' scheme by the source's word."""
     if precision == "fp4":
         return Scheme.MXFP4 if facts.native is Scheme.MXFP4 else Scheme.NVFP4
     return Scheme(precision)

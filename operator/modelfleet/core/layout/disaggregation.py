@@ -14,12 +14,12 @@ from math import ceil
 from modelfleet.core.layout.answer import Check, ClassPlan, Pool, Predicted, Reason, Rejected, Role, SpeculationDecision
 from modelfleet.core.layout.ask import Ask, Failure
 from modelfleet.core.layout.inventory import cost_per_hour, one_currency
+from modelfleet.core.layout.knees import at_share
 from modelfleet.core.layout.on_class import Looked
 from modelfleet.core.layout.plans import Plans, score_of
 from modelfleet.core.layout.question import Question, Strategy
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.shapes import nodes_of
-from modelfleet.core.layout.sizing import at_share
 from modelfleet.core.layout.token_budget import BUDGETS, budget_of
 from modelfleet.core.layout.wording import count, rounded
 from modelfleet.core.perf.case import Case, Limits

@@ -66,6 +66,7 @@ def _found(question: Question, plans: Plans | None, problems: Sequence[Problem])
     failure = closest(plans)
     if failure is None:
         return
+    yield from _each(_apart(question))
     yield from _each(_without_pins(question))
     yield from _each(_accelerators(question, plans))
     yield from _each(_weights(question))
@@ -74,7 +75,6 @@ def _found(question: Question, plans: Plans | None, problems: Sequence[Problem])
     for index, objective in enumerate(question.objectives):
         yield from _objective_offers(near, index, objective)
     yield from _each(_classes(question))
-    yield from _each(_apart(question))
     yield from _nearest(_LESS, lambda factor: _less_load(near, factor))
 
 

@@ -120,14 +120,18 @@ def _as_rejected(failure: Failure) -> Rejected:
 
 
 def _try(ask: Ask, layouts: Sequence[Layout], notes: _Notes) -> None:
-    """Each layout in turn, the smaller ones first; those that cannot hold the weights or cannot win are not sized."""
+    """Each layout in turn, the smaller ones first; those that cannot hold the weights or cannot win are not sized.
+
+    The largest of those that are too small is looked at in full, for the numbers.
+    """
     total = weights_bytes(ask.variant.facts, ask.decision.weights, Layout())
     usable = ask.candidate.hardware.memory_bytes * (ask.question.pins.memory_fraction or MEMORY_FRACTION)
     small = [layout for layout in layouts if layout.accelerators * usable < total]
-    for layout in small[:-1]:
-        notes.skipped.append(_too_small(ask, layout, total, usable))
-    for layout in layouts[max(0, len(small) - 1) :]:
-        if not _skipped(ask, layout, notes):
+    shown = next((one for one in small if one.accelerators == small[-1].accelerators), None)
+    for layout in layouts:
+        if layout in small and layout != shown:
+            notes.skipped.append(_too_small(ask, layout, total, usable))
+        elif not _skipped(ask, layout, notes):
             best = notes.best
             enough = best.accelerators if best and not best.shortfall else None
             outcome = _forbidden(ask, layout) or size(ask, layout, enough)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from modelfleet.core.layout.answer import Check, Infeasible
+from modelfleet.core.layout.answer import Change, Check, Infeasible, Offer
 from modelfleet.core.layout.ask import Failure
 from modelfleet.core.layout.plans import Plans
 from modelfleet.core.layout.question import Question
@@ -30,7 +30,7 @@ def closest(plans: Plans) -> Failure | None:
     return min(failures, key=_distance, default=None)
 
 
-def infeasible_of(question: Question, plans: Plans) -> Infeasible | None:
+def infeasible_of(question: Question, plans: Plans, offers: Sequence[Offer] = ()) -> Infeasible | None:
     """The bound that cannot hold, by how much, with the pin that makes it so where one does."""
     failure = closest(plans)
     if failure is None:
@@ -43,7 +43,7 @@ def infeasible_of(question: Question, plans: Plans) -> Infeasible | None:
         wanted=failure.wanted,
         reached=failure.reached,
         unit=failure.unit,
-        sentence=_sentence(question, failure),
+        sentence=_sentence(question, failure, offers),
         revalidate=next(
             (one.refusal.revalidate for one in plans.looked if failure in one.failures and one.refusal), ()
         ),
@@ -55,6 +55,9 @@ def _distance(failure: Failure) -> tuple[int, float]:
     return _NEARNESS.get(failure.check, len(_NEARNESS)), high / low
 
 
-def _sentence(question: Question, failure: Failure) -> str:
+def _sentence(question: Question, failure: Failure, offers: Sequence[Offer]) -> str:
     classes = "class" if len(question.candidates) == 1 else "the nearest of all classes,"
-    return f"on {classes} {failure.class_name}: {failure.sentence}"
+    alone = [offer for offer in offers if offer.change is Change.DEPLOYMENT]
+    each = len(question.objectives) > 1 and len(alone) == len(question.objectives)
+    apart = "; each objective can be kept alone, but not all of them in one pool" if each else ""
+    return f"on {classes} {failure.class_name}: {failure.sentence}{apart}"

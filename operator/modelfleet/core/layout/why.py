@@ -27,6 +27,7 @@ def reasons_for(looked: Looked, ask: Ask, best: Sized) -> tuple[Reason, ...]:
         *best.reasons,
         _load(ask, best),
         _source(ask, best),
+        *_host(ask, best),
     ]
     return tuple(found)
 
@@ -159,6 +160,23 @@ def _load(ask: Ask, best: Sized) -> Reason:
         f", as {place(ask.question, 'bounds.min_replicas')} says" if best.replicas == bounds.min_replicas > 1 else ""
     )
     return Reason(check=Check.LOAD, sentence=f"{size} for {stated}{least}: {knee}{others}")
+
+
+def _host(ask: Ask, best: Sized) -> Iterator[Reason]:
+    """Advice about the host's share: weights pass through its page cache, and each worker's engine is a process that
+    spins."""
+    memory, cores = ask.candidate.host_memory_bytes_per_accelerator, ask.candidate.host_cpus_per_accelerator
+    weights = best.predicted.memory.weights_bytes
+    if memory is not None and memory < weights:
+        sentence = (
+            f"{gib(memory)} of host memory an accelerator are less than its {gib(weights)} of weights: a start reads"
+        )
+        yield Reason(check=Check.HOST, sentence=f"{sentence} parts of them again and takes longer")
+    if cores is not None and cores < 1:
+        yield Reason(
+            check=Check.HOST,
+            sentence=f"{rounded(cores)} cores an accelerator are less than the one that its worker keeps busy: steps wait",
+        )
 
 
 def _source(ask: Ask, best: Sized) -> Reason:

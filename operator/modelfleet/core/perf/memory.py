@@ -154,13 +154,15 @@ def _stages(case: Case, constants: MemoryConstants) -> list[_Stage]:
     stages = []
     for index, weights in enumerate(stage_weights_bytes(case.facts, case.setup.weights, layout)):
         activation = activation_bytes(case, era, constants, last=index == layout.pipeline - 1)
+        admits = pool(case.facts, layout, settings, index)
+        has_window = any(limit is not None for _, _, limit in admits.buckets)
         stages.append(
             _Stage(
                 weights=weights,
                 activation=activation,
                 kv=_budget(case) - weights - activation - taken,
-                pool=pool(case.facts, layout, settings, index),
-                running=pool(case.facts, layout, replace(settings, token_budget=1), index),
+                pool=admits,
+                running=pool(case.facts, layout, replace(settings, token_budget=1), index) if has_window else admits,
             )
         )
     return stages

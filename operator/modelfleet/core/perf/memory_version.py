@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from modelfleet.core.model.facts import ModelFacts
 
@@ -21,6 +22,12 @@ _FIRST = {
 _OTHERS = (0, 19)
 
 
+@cache
+def _number(version: str) -> tuple[int, int] | None:
+    match = re.search(r"(\d{1,9})\.(\d{1,9})", version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
 @dataclass(frozen=True)
 class Era:
     """One version of vLLM, without its patch level. `number` None is not known.
@@ -34,10 +41,7 @@ class Era:
     def of(cls, version: str, architecture: str = "") -> "Era":
         """From a version as engines and people write it: `0.15.1`, `v0.11.0`, `about 0.11`, `0.2.x`. Without one it is
         the first version that runs the architecture, where that is known."""
-        match = re.search(r"(\d+)\.(\d+)", version)
-        if match:
-            return cls((int(match[1]), int(match[2])))
-        return cls(next((first for part, first in _FIRST.items() if architecture.startswith(part)), None))
+        return cls(_number(version) or next((at for part, at in _FIRST.items() if architecture.startswith(part)), None))
 
     @classmethod
     def of_engine(cls, engine: str, version: str, architecture: str = "") -> "Era":

@@ -16,7 +16,7 @@ from math import inf, sqrt
 
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.perf.case import Case
-from modelfleet.core.perf.constants import constants_for
+from modelfleet.core.perf.constants import Constants, constants_for
 from modelfleet.core.perf.memory_activation import Batching, batching
 from modelfleet.core.perf.memory_version import Era
 from modelfleet.core.perf.numbers import BYTES
@@ -113,9 +113,9 @@ def pace(case: Case, lengths: Lengths, running: float) -> Pace:
     return course(case, lengths).at(running)
 
 
-def course(case: Case, lengths: Lengths) -> Course:
-    """The paces of a case with requests of `lengths`."""
-    k = constants_for(case)
+def course(case: Case, lengths: Lengths, constants: Constants | None = None) -> Course:
+    """The paces of a case with requests of `lengths`; `constants` replace the fitted ones where they are given."""
+    k = constants or constants_for(case)
     prompt = max(lengths.input_tokens - lengths.shared_prefix_tokens, 1.0)
     held, chunks = held_tokens(lengths), max(prompt / token_budget(case), 1.0)
 

@@ -51,26 +51,44 @@ class Observation:
     tpot_s: float | None
 
 
+Seen = tuple[Pace, float | None, float | None]
+"""A predicted pace with the measured TTFT and TPOT."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One linearized equation: what is missed, how much it counts, and how it moves with the three logarithms."""
+
+    residual: float
+    weight: float
+    slope: tuple[float, float, float]
+
+
 def calibrate(observations: Sequence[Observation], kv_tokens: int | None = None) -> Profile:
     """Factors that bring predictions nearest to the observations, shrunk towards 1 as long as those are few.
 
-    Least squares of the logarithms of the three factors, by Gauss and Newton. No observation gives a profile that
-    corrects nothing.
+    No observation gives a profile that corrects nothing.
     """
-    paces = [(pace(seen.case, seen.lengths, seen.concurrency), seen) for seen in observations]
+    seen = [(pace(each.case, each.lengths, each.concurrency), each.ttft_s, each.tpot_s) for each in observations]
+    return calibrate_paces(seen, kv_tokens)
+
+
+def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None) -> Profile:
+    """The same from predicted paces, each with the measured TTFT and TPOT.
+
+    Least squares of the logarithms of the three factors, by Gauss and Newton.
+    """
     found = [0.0, 0.0, 0.0]
     for _ in range(_ROUNDS):
         step = _solve(*_normal_equations(paces, found))
         found = [max(-2.0, min(2.0, value + change)) for value, change in zip(found, step, strict=True)]
     factors = _factors(found)
-    ttft = sum(seen.ttft_s is not None for seen in observations)
-    tpot = sum(seen.tpot_s is not None for seen in observations)
     return Profile(
         prefill=factors.prefill,
         decode=factors.decode,
         overhead=factors.overhead,
-        prefill_samples=ttft,
-        decode_samples=tpot,
+        prefill_samples=sum(ttft is not None for _, ttft, _ in paces),
+        decode_samples=sum(tpot is not None for _, _, tpot in paces),
         kv_tokens=kv_tokens,
         uncertainty=_left(paces, factors),
     )
@@ -81,35 +99,33 @@ def _factors(logarithms: Sequence[float]) -> Factors:
     return Factors(prefill=prefill, decode=decode, overhead=overhead)
 
 
-def _rows(now: Pace, seen: Observation, factors: Factors) -> list[tuple[float, float, tuple[float, float, float]]]:
-    """Residual, weight and derivative by the three logarithms, of each time that was measured."""
+def _rows(now: Pace, ttft: float | None, tpot: float | None, factors: Factors) -> list[_Row]:
+    """The equations of the times that were measured."""
     rows = []
-    if seen.tpot_s:
+    if tpot:
         value = now.step_s(factors)
         decode = now.decode_s * factors.decode / value
-        rows.append((log(seen.tpot_s / value), 1 / _NOISE[1] ** 2, (1 - decode, decode, 0.0)))
-    if seen.ttft_s:
+        rows.append(_Row(log(tpot / value), 1 / _NOISE[1] ** 2, (1 - decode, decode, 0.0)))
+    if ttft:
         value = now.first_token_s(factors)
         outside = now.outside_s * factors.overhead / value
         waited = now.waited_steps * now.decode_s * factors.decode / value
-        rows.append((log(seen.ttft_s / value), 1 / _NOISE[0] ** 2, (1 - outside - waited, waited, outside)))
+        rows.append(_Row(log(ttft / value), 1 / _NOISE[0] ** 2, (1 - outside - waited, waited, outside)))
     return rows
 
 
-def _normal_equations(
-    paces: Sequence[tuple[Pace, Observation]], found: Sequence[float]
-) -> tuple[list[list[float]], list[float]]:
+def _normal_equations(paces: Sequence[Seen], found: Sequence[float]) -> tuple[list[list[float]], list[float]]:
     prior = 1 / _SHRINK**2
     matrix = [[prior if row == column else 0.0 for column in range(3)] for row in range(3)]
     right = [-prior * value for value in found]
     factors = _factors(found)
-    for now, seen in paces:
-        for residual, weight, slope in _rows(now, seen, factors):
-            robust = weight / sqrt(1 + residual * residual * weight / 4)  # an outlier counts like two deviations
-            for row in range(3):
-                right[row] += robust * residual * slope[row]
-                for column in range(3):
-                    matrix[row][column] += robust * slope[row] * slope[column]
+    for equation in (each for now, ttft, tpot in paces for each in _rows(now, ttft, tpot, factors)):
+        residual, weight, slope = equation.residual, equation.weight, equation.slope
+        robust = weight / sqrt(1 + residual * residual * weight / 4)  # an outlier counts like two deviations
+        for row in range(3):
+            right[row] += robust * residual * slope[row]
+            for column in range(3):
+                matrix[row][column] += robust * slope[row] * slope[column]
     return matrix, right
 
 
@@ -124,14 +140,12 @@ def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
     return [rows[row][3] / rows[row][row] for row in range(3)]
 
 
-def _left(paces: Sequence[tuple[Pace, Observation]], factors: Factors) -> tuple[float, float]:
-    """Half-widths from what the observations still miss, mixed with the usual noise as if of eight more."""
-    widths = []
-    for part, noise in enumerate(_NOISE):
-        squares = [
-            log((seen.ttft_s, seen.tpot_s)[part] / (now.first_token_s(factors), now.step_s(factors))[part]) ** 2  # type: ignore[operator]
-            for now, seen in paces
-            if (seen.ttft_s, seen.tpot_s)[part]
-        ]
-        widths.append(1.645 * sqrt((sum(squares) + 8 * noise * noise) / (len(squares) + 8)))
+def _left(paces: Sequence[Seen], factors: Factors) -> tuple[float, float]:
+    """Half-widths of 90 % from what the observations still miss, mixed with the usual noise as if of eight more."""
+    first = [log(ttft / now.first_token_s(factors)) for now, ttft, _ in paces if ttft]
+    step = [log(tpot / now.step_s(factors)) for now, _, tpot in paces if tpot]
+    widths = [
+        1.645 * sqrt((sum(value * value for value in left) + 8 * noise * noise) / (len(left) + 8))
+        for left, noise in ((first, _NOISE[0]), (step, _NOISE[1]))
+    ]
     return widths[0], widths[1]

@@ -122,3 +122,35 @@ def test_a_linear_layer_keeps_a_state_whatever_the_length():
     )
     linear = next(part for part in facts.attention if part.kind is Attention.LINEAR)
     assert (linear.count, linear.state_elements) == (6, (2 * 2 * 16 + 4 * 16) * 3 + 4 * 16 * 16)
+
+
+SPARSE = {
+    "model_type": "glm_moe_dsa",
+    "kv_lora_rank": 64,
+    "q_lora_rank": 96,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 32,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+    "index_n_heads": 4,
+    "index_head_dim": 32,
+    "index_topk": 256,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "own"),
+    [
+        pytest.param({}, 8, id="every layer selects"),
+        pytest.param({"index_topk_freq": 4, "index_skip_topk_offset": 3}, 4, id="0, 1, 2 and 6"),
+        pytest.param({"index_topk_pattern": "FSSSFSSS"}, 2, id="by a pattern"),
+    ],
+)
+def test_layers_that_reuse_a_selection_have_no_indexer(changed, own):
+    facts = _read(**SPARSE, **changed)
+    assert {part.kind for part in facts.attention} == {Attention.LATENT_SPARSE}
+    assert sum(part.count for part in facts.attention if part.index_dim) == own
+    assert sum(part.count for part in facts.attention) == 8
+    assert all(part.index_tokens == 256 for part in facts.attention)

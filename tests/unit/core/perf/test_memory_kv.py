@@ -33,6 +33,7 @@ def _pool(name: str, layout: str = "tp1", kv: Scheme = Scheme.BF16, budget: int 
         pytest.param("DeepSeek-V3", "tp1", Scheme.FP8, 35_136, id="MLA in fp8"),
         pytest.param("DeepSeek-V3.2", "tp1", Scheme.BF16, 70_272 + 61 * 132, id="sparse MLA: the indexer's key too"),
         pytest.param("DeepSeek-V3.2", "tp1", Scheme.FP8, 61 * (656 + 132), id="sparse MLA in fp8"),
+        pytest.param("GLM-5.2", "tp1", Scheme.BF16, 78 * 1152 + 21 * 132, id="one layer in four has an indexer"),
         pytest.param("gpt-oss-120b", "tp1", Scheme.BF16, 36_864, id="windows do not grow"),
         pytest.param("Qwen3.5-397B-A17B", "tp1", Scheme.BF16, 15 * 2 * 2 * 256 * 2, id="states do not grow"),
     ],

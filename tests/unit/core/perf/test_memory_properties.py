@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelfleet.core.layout.shape import Layout
+from modelfleet.core.model.config import read_config
 from modelfleet.core.model.facts import Scheme
 from modelfleet.core.model.known import KNOWN
 from modelfleet.core.perf.case import Case
@@ -78,3 +79,42 @@ def test_what_fits_is_within_the_budget_and_what_does_not_says_so(one):
     assert not use.fits or spent < use.budget_bytes
     assert "\n" not in use.reason
     assert 0 <= longest_context_that_fits(one) <= one.facts.max_context_tokens
+
+
+SIZE = st.integers(1, 10**6) | st.sampled_from([1, 2, 3, 10**7, 10**9])
+
+
+@st.composite
+def odd_configs(draw: st.DrawFn) -> dict[str, object]:
+    """Configs that can be read, with sizes that no model has."""
+    kv_heads, repeat = draw(st.integers(1, 300)), draw(st.integers(1, 300))
+    kind = draw(st.sampled_from(["llama", "qwen3_moe", "deepseek_v32", "gemma3_text", "qwen3_next", "gpt_oss"]))
+    return {
+        "model_type": kind,
+        "num_hidden_layers": draw(st.integers(1, 1000)),
+        "hidden_size": draw(st.integers(1, 10**6)),
+        "num_attention_heads": kv_heads * repeat,
+        "num_key_value_heads": kv_heads,
+        "head_dim": draw(st.integers(1, 10_000)),
+        "vocab_size": draw(st.integers(1, 10**8)),
+        "num_experts": draw(st.integers(8, 10_000)),
+        "num_experts_per_tok": draw(st.integers(1, 8)),
+        **{
+            key: draw(SIZE)
+            for key in ("intermediate_size", "moe_intermediate_size", "max_position_embeddings", "sliding_window")
+        },
+        **{key: draw(st.integers(1, 10_000)) for key in ("kv_lora_rank", "q_lora_rank", "index_n_heads")},
+        **{key: draw(st.integers(1, 10_000)) for key in ("index_head_dim", "index_topk", "v_head_dim")},
+        **{key: draw(st.integers(1, 10_000)) for key in ("qk_nope_head_dim", "qk_rope_head_dim")},
+    }
+
+
+@settings(max_examples=200, deadline=None)
+@given(config=odd_configs(), one=cases())
+def test_sizes_that_no_model_has_are_reckoned_all_the_same(config, one):
+    facts = read_config(config, name="odd", source="test")
+    odd = replace(one, facts=facts)
+    use = memory_use(odd)
+    assert use.fits == use.reason.startswith("fits:")
+    assert max_concurrent_sequences(odd, Lengths(input_tokens=1, output_tokens=1)) >= 0
+    assert longest_context_that_fits(odd) <= facts.max_context_tokens
