@@ -109,7 +109,7 @@ def _plan(question: Question, answer: Answer, chosen: ClassPlan, setting: Settin
         layout=pool.layout,
         source=ModelSource(pool.source),
         flags={flag: value for flag, value in pool.flags.items() if not _of_gpus(flag, kind)},
-        planned=_planned(question, answer, chosen),
+        planned=_planned(question, answer, chosen, kind),
     )
     return plan_of(setting.deployment, kind, setting.settings, choice)
 
@@ -119,7 +119,7 @@ def _of_gpus(flag: str, kind: AcceleratorClass) -> bool:
     return kind.spec.device is Device.CPU and flag in ("block-size", "gpu-memory-utilization")
 
 
-def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
+def _planned(question: Question, answer: Answer, chosen: ClassPlan, kind: AcceleratorClass) -> Planned:
     pool = chosen.pool
     why = [*answer.reasons, *chosen.reasons]
     return Planned(
@@ -128,7 +128,7 @@ def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
         kv_cache=pool.setup.kv.value,
         token_budget=pool.setup.token_budget,
         sequence_cap=pool.setup.sequence_cap,
-        block_tokens=pool.setup.block_tokens,
+        block_tokens=None if _of_gpus("block-size", kind) else pool.setup.block_tokens,
         replicas=pool.replicas,
         predicted=_predicted(pool),
         hosted=_hosted(question, pool),
