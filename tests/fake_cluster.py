@@ -134,8 +134,9 @@ class FakeCluster:
         if stored["metadata"]["uid"] != uid:
             return Conflict(f"the UID in the precondition ({uid}) does not match")
         self.writes.append(("delete", resource.kind, name))
-        if stored["metadata"].get("finalizers"):
-            return self._store(address, _with_metadata(stored, deletionTimestamp=_time()))
+        if stored["metadata"].get("finalizers") or _waits_for_its_kubelet(stored):
+            marked = {"deletionTimestamp": _time()} | stored["metadata"]  # a second DELETE does not begin it anew
+            return self._store(address, {**stored, "metadata": marked})
         return Written(self._objects.pop(address))
 
     async def served(self, group_version: str) -> frozenset[str]:
@@ -153,6 +154,11 @@ class FakeCluster:
         metadata = {**{k: kept[k] for k in ("uid", "creationTimestamp", "generation")}, **manifest["metadata"]}
         result = self._store(address, {**manifest, "metadata": metadata})
         return dict(result.object)
+
+    def all_of(self, plural: str, namespace: str | None = None) -> tuple[Object, ...]:
+        """The stored objects of a kind, by name, to be looked at and not changed."""
+        found = sorted((key for key in self._objects if key[0] == plural), key=str)
+        return tuple(self._objects[key] for key in found if namespace in (None, key[1]))
 
     def remove(self, resource: Resource, name: str, namespace: str | None) -> None:
         """As a deletion by somebody else."""
@@ -200,6 +206,12 @@ class FakeCluster:
 
 def _time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _waits_for_its_kubelet(stored: Object) -> bool:
+    """A pod on a node goes when its kubelet has ended it; without a node, or ended, it goes at once."""
+    ended = stored.get("status", {}).get("phase") in ("Failed", "Succeeded")
+    return stored["kind"] == "Pod" and "nodeName" in stored.get("spec", {}) and not ended
 
 
 def _with_metadata(stored: Object, **fields: Any) -> Object:
