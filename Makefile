@@ -34,6 +34,10 @@ test: prepare verify ## everything: static checks, unit, golden, API server, rea
 test-fast: setup verify ## static checks, unit and golden tests only
 	@$(BIN)/pytest tests/arch tests/unit tests/golden
 
+.PHONY: soak
+soak: setup ## fuzzes a million objects, half an hour; SOAK="--seed N" goes on where a run ended
+	@$(PY) tests/fuzz/soak.py $(SOAK)
+
 .PHONY: verify
 verify: setup ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .

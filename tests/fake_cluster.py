@@ -44,6 +44,7 @@ _EVENT_FIELDS = {
     "reportingInstance",
 }
 _LIST_KEYS = {"conditions": "type", "containers": "name", "volumes": "name", "env": "name", "ownerReferences": "uid"}
+_ATOMIC = {"selector"}  # a Service's: replaced as a whole, though it is a map
 
 
 class FakeCluster:
@@ -235,7 +236,7 @@ def _merge_patched(stored: Any, patch: Any) -> Any:
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[Path]:
     """The paths that an apply of `value` owns: entries of keyed lists are steps by key, other lists are one leaf."""
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and value and not (path and path[-1] in _ATOMIC):
         for key, part in value.items():
             if path == () and key in ("apiVersion", "kind"):
                 continue
@@ -268,7 +269,7 @@ def _child(stored: Any, step: Any) -> Any:
 
 
 def _set(stored: Any, wanted: Any, name: str = "") -> Any:
-    if isinstance(wanted, dict):
+    if isinstance(wanted, dict) and name not in _ATOMIC:
         base = stored if isinstance(stored, dict) else {}
         return {**base, **{key: _set(base.get(key), value, key) for key, value in wanted.items()}}
     if isinstance(wanted, list) and (key := _LIST_KEYS.get(name)):
