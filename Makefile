@@ -38,6 +38,22 @@ test-fast: setup verify ## static checks, unit and golden tests only
 soak: setup ## fuzzes a million objects, half an hour; SOAK="--seed N" goes on where a run ended
 	@$(PY) tests/fuzz/soak.py $(SOAK)
 
+.PHONY: e2e-kills
+e2e-kills: prepare ## the operator killed at 50 moments of a fleet's life, two operators with a bouncing Lease, every crash point
+	@$(BIN)/pytest --thorough -s tests/apiserver/test_kills.py tests/unit/controller/test_crash_points.py
+
+.PHONY: e2e-faults
+e2e-faults: prepare ## every fault of a proxy between operator and API server (20 minutes)
+	@$(BIN)/pytest --thorough -s tests/apiserver/test_faults.py
+
+.PHONY: e2e-restarts
+e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the real engine while requests flow
+	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
+
+.PHONY: bench-scale
+bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
+	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
+
 .PHONY: verify
 verify: setup ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .

@@ -13,6 +13,7 @@ import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 
 from modelfleet.api import names
+from modelfleet.controller.rate import Rate
 from modelfleet.core.effects import Manifest
 from modelfleet.core.snapshot import Raw
 
@@ -149,6 +150,7 @@ class KubernetesCluster:
 
     `write_left_s` tells for how many seconds from now this process may write. It is asked before each write, which is
     then not sent (ApiError) or not waited for any longer: the one place that keeps a former leader from writing.
+    `rate` limits what is sent; None: nothing does.
     """
 
     def __init__(
@@ -156,10 +158,11 @@ class KubernetesCluster:
         configuration: Configuration,
         observe: Callable[[Call], None] = lambda _: None,
         write_left_s: Callable[[], float] = lambda: _TIMEOUT_S,
+        rate: Rate | None = None,
     ) -> None:
         self._client = ApiClient(configuration)
         self._client.user_agent = "modelfleet"
-        self._observe, self._write_left_s = observe, write_left_s
+        self._observe, self._write_left_s, self._rate = observe, write_left_s, rate
         # As many requests in flight as a small API server serves without queueing us (kopf-k8s.md: 16 to 32 measured).
         self._slots = asyncio.Semaphore(20)
 
@@ -257,6 +260,8 @@ class KubernetesCluster:
     async def _call(self, request: "_Request") -> "_Answer":
         """Sends, waits out 429 (the server did not act on it) a few times, and turns what may pass into ApiError."""
         for attempt in range(4):
+            if self._rate is not None:
+                await self._rate.wait()
             async with self._slots:
                 answer = await self._send(request)
             wait_s = answer.retry_after_s
