@@ -1,8 +1,7 @@
 """`make soak`: fuzzes until so many objects were tried; what fails is printed with its seed and as small as it gets.
 
 A seed is a world and never changes, so a run is resumed with --seed, and one failure is run again with
-`--seed N --worlds 1`. Each seed gives a world that runs through the operator's loop, and loose ones that are only decided
-on.
+`--seed N --worlds 1`. Each seed gives a world that runs through the whole loop, and loose ones that are decided on.
 """
 
 import argparse

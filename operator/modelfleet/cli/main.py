@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from modelfleet.api import names
-from modelfleet.cli import crds, docs, lint
+from modelfleet.cli import crds, docs, lint, schema
 
-COMMANDS = (lint, crds, docs)
+COMMANDS = (lint, schema, crds, docs)
 """Each has `register(commands)`, which adds a parser whose default `run` takes arguments and gives the exit status."""
 
 
