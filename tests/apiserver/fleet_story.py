@@ -47,10 +47,18 @@ def parts() -> dict[str, list[Operation]]:
 
 
 def wanted(name: str, replicas: int, *, image: int = 1, most: int = 5) -> Operation:
-    """Apply of a ModelDeployment."""
+    """A ModelDeployment is created, or given this spec."""
     scaling = {"mode": "Manual", "minReplicas": 1, "maxReplicas": most, "replicas": replicas}
     engine = {"image": f"example.com/worker:{image}"}
-    return lambda fleet: fleet.apply(fleet.deployment(name, scaling=scaling, engine=engine))
+
+    def operation(fleet: Fleet) -> None:
+        manifest = fleet.deployment(name, scaling=scaling, engine=engine)
+        if fleet.get(names.DEPLOYMENT_PLURAL, name) is None:
+            fleet.api.create(fleet.path(names.DEPLOYMENT_PLURAL), manifest)
+        else:
+            fleet.api.patch(fleet.path(names.DEPLOYMENT_PLURAL, name), {"spec": manifest["spec"]})
+
+    return operation
 
 
 def deleted(name: str) -> Operation:

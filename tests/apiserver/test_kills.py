@@ -14,12 +14,13 @@ from fleet_story import clear, parts, play
 from kept_operator import kept
 from operator_process import Operator, chart_rules
 
+from modelfleet_local import kwok
 from modelfleet_local.waiting import wait_until
 
 KILLS = 50
 SAMPLE = 5  # in a normal run
 SEED = 20261129
-IDLE_S = 4.0  # an operator that makes too few requests to reach its moment is killed at rest
+IDLE_S = 10.0  # an operator that makes too few requests to reach its moment is killed at rest
 
 
 class Assassin:
@@ -70,15 +71,25 @@ def make(api_server, account, fleet, tmp_path):
         chaos.close()
 
 
+@pytest.fixture
+def room(api_server):
+    """Fake nodes with more GPUs than the fleet and its surge need; the label by which a class finds them."""
+    label = {"nvidia.com/gpu.product": "roomy"}
+    shape = kwok.Shape(labels=label, allocatable={"cpu": "960", "memory": "9Ti", "pods": "400", "nvidia.com/gpu": "80"})
+    api_server.api.create("/api/v1/nodes", kwok.node("roomy", shape))
+    yield label
+    api_server.kubectl("delete", "node", "roomy", "--wait=false")
+
+
 def undisturbed(_part, operations, fleet):
     for operation in operations:
         operation(fleet)
 
 
 @pytest.fixture
-def expected(make, fleet):
+def expected(make, fleet, room):
     """What the story leaves where nobody kills anything."""
-    fleet.create_class()
+    fleet.create_class(nodeSelector=room)
     _, operator = make()
     operator.start()
     pictures = play(fleet, lambda part, operations: undisturbed(part, operations, fleet))

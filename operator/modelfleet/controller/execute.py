@@ -1,8 +1,10 @@
 """Does what was decided: effects in order, then the status. I/O: writes only."""
 
+import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written, resource_of
@@ -30,17 +32,43 @@ class Execution:
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:
-    """Runs the effects one after the other. Raises ApiError; what was done by then is found by the next reconcile."""
+    """Runs the effects one after the other, pods that are created in a row together.
+
+    Raises ApiError, with no write under way; what was done by then is found by the next reconcile.
+    """
     done = Execution()
-    for effect in effects:
-        result = await _run(cluster, key, effect)
-        if isinstance(result, Written):
-            done = replace(done, writes=done.writes + 1)
-            continue
-        if isinstance(effect, Delete) and isinstance(result, Missing):
-            continue  # somebody was faster
-        return _stopped(done, effect, result)
+    for group in _groups(effects):
+        answers = await asyncio.gather(*(_run(cluster, key, effect) for effect in group), return_exceptions=True)
+        results = [_answered(answer) for answer in answers]
+        done = replace(done, writes=done.writes + sum(isinstance(result, Written) for result in results))
+        for effect, result in zip(group, results, strict=True):
+            if not _is_done(effect, result):
+                return _stopped(done, effect, result)
     return done
+
+
+def _answered(answer: WriteResult | BaseException) -> WriteResult:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _is_done(effect: Effect, result: WriteResult) -> bool:
+    # Of a deletion: somebody was faster.
+    return isinstance(result, Written) or (isinstance(effect, Delete) and isinstance(result, Missing))
+
+
+def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
+    """Pods that are created in a row build on nothing of each other; every other effect stands alone."""
+    for together, group in groupby(effects, _makes_pod):
+        if together:
+            yield list(group)
+        else:
+            yield from ([effect] for effect in group)
+
+
+def _makes_pod(effect: Effect) -> bool:
+    return isinstance(effect, Create) and effect.manifest["kind"] == "Pod"
 
 
 async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
