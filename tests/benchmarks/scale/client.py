@@ -71,7 +71,8 @@ class Client:
 
     async def count(self, path: str) -> int:
         """How many objects there are in a collection."""
-        async with self._session.get(self._server + path, headers={"Accept": _METADATA_ONLY}) as answer:
+        whole = _METADATA_ONLY.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+        async with self._session.get(self._server + path, headers={"Accept": whole}) as answer:
             return len((await answer.json())["items"])
 
     async def items(self, path: str) -> list[dict[str, Any]]:
