@@ -19,6 +19,9 @@ from modelfleet.core.snapshot import World
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+Seen = Mapping[tuple[str, str], Any]
+"""What a world shows, by name and uid."""
+
 _KINDS = {"Pod", "Service", "ConfigMap", "ControllerRevision"}
 _REASONS = {str(reason) for reason in (*Reason, *EventReason)}
 _LONGEST_WAIT_S = 24 * 3600
@@ -45,8 +48,10 @@ def check(world: World, outcome: Outcome) -> None:
         _check_event(event)
     wake = outcome.wake_after_s
     require(wake is None or 0 < wake <= _LONGEST_WAIT_S, f"it looks again after {wake} s")
+    listed = (*world.pods, *world.services, *world.config_maps, *world.revisions, *world.taken.values())
+    seen = {(raw.name(item), raw.uid(item)): item for item in listed}
     for effect in outcome.effects:
-        _check_effect(world, effect)
+        _check_effect(world, seen, effect)
 
 
 def _check_report(status: Mapping[str, Any]) -> None:
@@ -83,10 +88,10 @@ def _check_event(event: Event) -> None:
     require(event.message, f"event {event.reason} says nothing")
 
 
-def _check_effect(world: World, effect: Create | Apply | Delete) -> None:
+def _check_effect(world: World, seen: Seen, effect: Create | Apply | Delete) -> None:
     if isinstance(effect, Delete):
         require(effect.kind in _KINDS, f"a {effect.kind} is deleted")
-        _check_ours(world, effect.kind, effect.name, effect.uid)
+        _check_ours(world, seen, effect)
         return
     manifest = effect.manifest
     kind, metadata = manifest["kind"], manifest["metadata"]
@@ -96,7 +101,7 @@ def _check_effect(world: World, effect: Create | Apply | Delete) -> None:
         require(not isinstance(scalar, int) or scalar in _INT64, f"{kind} {metadata['name']} holds the number {scalar}")
     json.dumps(manifest, allow_nan=False, ensure_ascii=False).encode()
     if isinstance(effect, Apply):
-        _check_ours(world, kind, metadata["name"], effect.uid)
+        _check_ours(world, seen, Delete("", kind, metadata["name"], effect.uid))
 
 
 def _check_metadata(world: World, kind: str, metadata: Mapping[str, Any]) -> None:
@@ -110,14 +115,13 @@ def _check_metadata(world: World, kind: str, metadata: Mapping[str, Any]) -> Non
         require(_LABEL_VALUE.fullmatch(value), f"{kind} {name} has label {key}={value}")
 
 
-def _check_ours(world: World, kind: str, name: str, uid: str) -> None:
+def _check_ours(world: World, seen: Seen, target: Delete) -> None:
     """Whether what is written over or deleted was seen, under this uid, as ours."""
-    require(uid, f"{kind} {name} is touched without a uid")
-    owner = raw.uid(world.deployment)
-    listed = (*world.pods, *world.services, *world.config_maps, *world.revisions)
-    seen = [item for item in (*listed, *world.taken.values()) if raw.uid(item) == uid and raw.name(item) == name]
-    require(seen, f"{kind} {name} with uid {uid} was never seen")
-    require(all(raw.controller(item).get("uid") == owner for item in seen), f"{kind} {name} is not ours and is touched")
+    what = f"{target.kind} {target.name}"
+    require(target.uid, f"{what} is touched without a uid")
+    found = seen.get((target.name, target.uid))
+    require(found is not None, f"{what} with uid {target.uid} was never seen")
+    require(raw.controller(found).get("uid") == raw.uid(world.deployment), f"{what} is not ours and is touched")
 
 
 def _scalars(value: Any) -> Iterator[Any]:

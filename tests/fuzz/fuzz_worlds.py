@@ -64,7 +64,7 @@ def case(seed: int) -> Case:
     objects += list(_company(rng, made))
     for item in objects[1:]:
         for _ in range(rng.choice((0, 0, 0, 0, 0, 1, 1, 2, 4))):
-            spoil(rng, item, promised)
+            spoil(rng, item, _promised_of_builtins)
     made.skew_s = rng.choice((0, 0, 0, 3600, -3600, 30, -90, 1e9, -1e9))
     made.refused = rng.choice(([], [], [], [], ["Pod"], ["Service"], ["ConfigMap"], ["ControllerRevision"]))
     made.terminating = rng.random() < 0.05
@@ -85,6 +85,10 @@ def loose(seed: int) -> Case:
 def promised(path: Path) -> bool:
     """Whether the API server promises the place: it keeps the kind and every type in metadata."""
     return path[0] in _PROMISED
+
+
+def _promised_of_builtins(path: Path) -> bool:
+    return promised(path) or path in (("spec",), ("status",))
 
 
 def _identity(path: Path) -> bool:

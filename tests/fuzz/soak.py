@@ -58,20 +58,20 @@ def fuzz(seed: int, tally: Tally, loop: Clock) -> None:
         tally.decisions += 1
         decide(world)
 
-    begun_s = time.monotonic()
     _try(case(seed), settles, "run", tally)
     for step in range(LOOSE_SHARE):
         _try(loose(seed * LOOSE_SHARE + step), is_decided, "decide", tally)
-    seconds = time.monotonic() - begun_s
-    if seconds > tally.worst_s:
-        tally.worst_s, tally.worst_seed = seconds, seed
 
 
 def _try(world: Case, fails: Fails, how: str, tally: Tally) -> None:
     tally.worlds += 1
     tally.objects += len(world.objects)
+    begun_s = time.monotonic()
     try:
         fails(world)
+        seconds = time.monotonic() - begun_s
+        if seconds > tally.worst_s:
+            tally.worst_s, tally.worst_seed = seconds, world.seed
     except Exception as error:
         small = shrink(world, fails, _SHRINK_S)
         said = f"{type(error).__name__}: {error}"

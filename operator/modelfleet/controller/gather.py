@@ -85,7 +85,7 @@ class Gatherer:
         self._pods[key] = listed
 
     async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
-        labels = f"{names.DEPLOYMENT_LABEL}={key.name}"
+        labels = f"{names.DEPLOYMENT_LABEL}={names.child(key.name)}"  # a name may be longer than a label
         children = (
             self._cluster.list(kind, key.namespace, labels) for kind in (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
         )
