@@ -49,6 +49,8 @@ CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customre
 
 _PATCHES = {"patch": "application/merge-patch+json", "replace": "application/json-patch+json"}
 _TIMEOUT_S = 30.0
+# Where a request was swallowed, asking anew helps; a write may wait for admission webhooks, which have 30 s.
+_READ_TIMEOUTS_S = {"discover": 5.0, "get": 15.0, "list": 15.0}
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
 _RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, *CHILDREN, EVENTS, LEASES, CRDS)}
@@ -301,8 +303,8 @@ class KubernetesCluster:
 
     def _limit_s(self, request: "_Request") -> float:
         """How long the request may take: a write that waits for its connection must not be sent after the limit."""
-        if request.method == "GET":
-            return _TIMEOUT_S
+        if request.verb in _READ_TIMEOUTS_S:
+            return _READ_TIMEOUTS_S[request.verb]
         left_s = self._write_left_s()
         if left_s <= 0:
             raise ApiError(f"{request}: not sent, because this process no longer leads")

@@ -158,7 +158,7 @@ class Operator:
                 _log.warning("waiting: %s", fault)
                 told = fault
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2.0):
+                async with asyncio.timeout(1.0):
                     await stop.wait()
             if stop.is_set():
                 return False

@@ -23,6 +23,7 @@ from modelfleet.controller.triggers import Key
 _log = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 5.0
+_HEADERS_S = 15.0  # until an answer begins: a list or watch that was swallowed is asked for anew
 # As many seconds in all as kopf's own, after which the process ends; but none so long that what happened meanwhile is
 # seen only long after the API server has come back.
 _BACKOFFS_S = (1, 1, 2, 3, 5, 8, 8, 8, 8, 8)
@@ -214,7 +215,8 @@ async def _session(kubeconfig: str | None, pace: Pace) -> kopf.AiohttpSession:
             request.server_hostname = configuration.tls_server_name
         if "watch" in request.url.query:
             await pace.wait(request.url.path)
-        return await handler(request)
+        async with asyncio.timeout(_HEADERS_S):
+            return await handler(request)
 
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=credentials.tls(configuration)),

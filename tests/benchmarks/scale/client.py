@@ -73,7 +73,7 @@ class Client:
         """How many objects there are in a collection."""
         whole = _METADATA_ONLY.replace("PartialObjectMetadata", "PartialObjectMetadataList")
         async with self._session.get(self._server + path, headers={"Accept": whole}) as answer:
-            return len((await answer.json())["items"])
+            return len((await answer.json())["items"] or ())
 
     async def items(self, path: str) -> list[dict[str, Any]]:
         """The objects of a collection."""
