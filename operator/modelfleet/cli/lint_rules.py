@@ -65,7 +65,7 @@ def all_rules() -> tuple[LintRule, ...]:
 @cache
 def _by_sentence() -> dict[str, LintRule]:
     """The rules whose sentence never varies: of fields among each other, and of the form of a string."""
-    found = {}
+    found: dict[str, LintRule] = {}
     for form in _forms():
         name, help_ = _kebab(form.__name__), "; ".join(clause.message for clause in form.clauses)
         rule = LintRule(f"form-of-{name}", _sentence(form.__doc__ or name), help_)
