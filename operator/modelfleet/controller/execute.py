@@ -32,7 +32,7 @@ class Execution:
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:
-    """Runs the effects one after the other, pods that are created in a row together.
+    """Runs the effects one after the other, but what is created in a row together: pods, and before them the rest.
 
     Raises ApiError, with no write under way; what was done by then is found by the next reconcile.
     """
@@ -59,16 +59,18 @@ def _is_done(effect: Effect, result: WriteResult) -> bool:
 
 
 def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
-    """Pods that are created in a row build on nothing of each other; every other effect stands alone."""
-    for together, group in groupby(effects, _makes_pod):
-        if together:
-            yield list(group)
-        else:
+    """What is created in a row builds on nothing of each other, but pods on all the rest. Other effects stand alone."""
+    for kind, group in groupby(effects, _created):
+        if kind is None:
             yield from ([effect] for effect in group)
+        else:
+            yield list(group)
 
 
-def _makes_pod(effect: Effect) -> bool:
-    return isinstance(effect, Create) and effect.manifest["kind"] == "Pod"
+def _created(effect: Effect) -> str | None:
+    if not isinstance(effect, Create):
+        return None
+    return "pods" if effect.manifest["kind"] == "Pod" else "what pods need"
 
 
 async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:

@@ -38,11 +38,13 @@ class Gatherer:
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
-        deployment = await self._cluster.get(DEPLOYMENTS, key.name, key.namespace)
+        # All at once: whatever changed in between makes an event, and every write is bound to what was read.
+        deployment, (pods, services, config_maps, revisions, classes) = await asyncio.gather(
+            self._cluster.get(DEPLOYMENTS, key.name, key.namespace), self._lists(key)
+        )
         if deployment is None:
             self.forget(key)
             return None
-        pods, services, config_maps, revisions, classes = await self._lists(key)
         self._look_for_missed(key, pods)
         return World(
             deployment=deployment,

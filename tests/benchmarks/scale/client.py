@@ -81,9 +81,15 @@ class Client:
             return list((await answer.json())["items"])
 
     async def watch_pods(self, namespace: str, seen: Seen) -> None:
-        """Notes each new pod of a namespace, until cancelled."""
-        path = f"{self._server}/api/v1/namespaces/{namespace}/pods?watch=true"
-        async with self._session.get(path, headers={"Accept": _METADATA_ONLY}, read_bufsize=2**22) as answer:
+        """Notes each new pod of a namespace, until cancelled. A watch that the server ends is begun anew."""
+        while True:
+            try:
+                await self._watch_pods(f"{self._server}/api/v1/namespaces/{namespace}/pods?watch=true", seen)
+            except aiohttp.ClientError as error:
+                print(f"the benchmark's own watch broke: {error!r}")
+
+    async def _watch_pods(self, url: str, seen: Seen) -> None:
+        async with self._session.get(url, headers={"Accept": _METADATA_ONLY}, read_bufsize=2**22) as answer:
             async for line in answer.content:
                 event = json.loads(line)
                 metadata = event["object"]["metadata"]

@@ -101,6 +101,7 @@ async def burst(
     created_s = time.monotonic() - began_s
 
     async def all_there() -> bool:
+        assert not watching.done(), watching.exception()
         return len(seen.at_s) >= DEPLOYMENTS * REPLICAS
 
     await _until(all_there)

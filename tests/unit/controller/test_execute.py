@@ -1,4 +1,4 @@
-"""Effects: one after the other, but for pods that are created together."""
+"""Effects: one after the other, but for what is created together."""
 
 import asyncio
 
@@ -47,8 +47,16 @@ async def test_pods_that_follow_one_another_are_created_together():
 async def test_what_pods_need_is_there_before_the_first_pod():
     cluster = SlowCluster()
     await execute(cluster, KEY, [make("ConfigMap", "a"), make("Service", "b"), *pods(1)])
-    assert cluster.most == 1
+    assert cluster.most == 2
     assert [name for _, _, name in cluster.writes] == ["a", "b", "p0"]
+
+
+async def test_without_what_pods_need_there_is_no_pod():
+    cluster = SlowCluster()
+    cluster.faults.append(fails("a", Refused("exceeded quota")))
+    done = await execute(cluster, KEY, [make("ConfigMap", "a"), make("Service", "b"), *pods(1)])
+    assert done.refused == "exceeded quota"
+    assert [name for _, _, name in cluster.writes] == ["b"]
 
 
 def fails(name, how):
