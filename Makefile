@@ -62,10 +62,11 @@ verify: setup ## format, lint, types, layers
 	@$(BIN)/lint-imports --no-logo > build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
 
 .PHONY: generate
-generate: setup ## CRDs, docs/conditions.md and the chart's copies, from the models
+generate: setup ## CRDs, JSON Schemas, docs/conditions.md and the chart's copies, from the models
 	@$(BIN)/modelfleet crds --output crds
 	@$(BIN)/modelfleet crds --output charts/modelfleet/crds
 	@$(BIN)/modelfleet docs conditions > docs/conditions.md
+	@$(BIN)/modelfleet schema --output docs/schemas
 
 .PHONY: golden
 golden: setup ## rewrites the golden files; read the diff
