@@ -6,8 +6,8 @@ garbage collector.
 """
 
 import asyncio
-import copy
 import itertools
+import pickle
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -64,14 +64,14 @@ class FakeCluster:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
         await asyncio.sleep(0)
         stored = self._objects.get((resource.plural, namespace, name))
-        return copy.deepcopy(stored)
+        return _copied(stored)
 
     async def list(
         self, resource: Resource, namespace: str | None = None, labels: str | None = None
     ) -> tuple[Object, ...]:
         await asyncio.sleep(0)
         return tuple(
-            copy.deepcopy(stored)
+            _copied(stored)
             for (plural, space, _), stored in sorted(self._objects.items(), key=lambda item: str(item[0]))
             if plural == resource.plural and namespace in (None, space) and _matches(stored, labels)
         )
@@ -88,7 +88,7 @@ class FakeCluster:
             return Conflict(f'{address[0]} "{name}" already exists')
         self._objects[address] = self._born(manifest, address)
         self.writes.append(("create", manifest["kind"], name))
-        return Written(copy.deepcopy(self._objects[address]))
+        return Written(_copied(self._objects[address]))
 
     async def apply(self, manifest: Any, uid: str) -> WriteResult:
         require_controller(manifest)
@@ -150,7 +150,7 @@ class FakeCluster:
         address = self._address(manifest)
         if address not in self._objects:
             self._objects[address] = self._born(manifest, address)
-            return copy.deepcopy(self._objects[address])
+            return _copied(self._objects[address])
         kept = self._objects[address]["metadata"]
         metadata = {**{k: kept[k] for k in ("uid", "creationTimestamp", "generation")}, **manifest["metadata"]}
         result = self._store(address, {**manifest, "metadata": metadata})
@@ -176,7 +176,7 @@ class FakeCluster:
 
     def _born(self, manifest: Any, address: Address) -> Object:
         number = next(self._ids)
-        born = copy.deepcopy(dict(manifest))
+        born = _copied(dict(manifest))
         if address[0] in _HAS_STATUS:
             born.pop("status", None)
         own = {"uid": f"uid-{number}", "resourceVersion": str(number), "creationTimestamp": _time(), "generation": 1}
@@ -192,17 +192,22 @@ class FakeCluster:
                 new, resourceVersion=str(next(self._ids)), generation=old["metadata"]["generation"] + grown
             )
             self._objects[address] = new
-        return Written(copy.deepcopy(self._objects[address]))
+        return Written(_copied(self._objects[address]))
 
     def _merged(self, address: Address, manifest: Any, manager: str) -> Written:
         """Server-side apply: what this manager no longer sends and nobody else applied goes; what it sends is set."""
         managers = self._applied.setdefault(address, {})
         before, others = managers.get(manager, {}), [m for key, m in managers.items() if key != manager]
-        stored = copy.deepcopy(self._objects[address])
+        stored = _copied(self._objects[address])
         for path in set(_leaves(before)) - set(_leaves(manifest)) - {p for other in others for p in _leaves(other)}:
             _remove(stored, path)
-        managers[manager] = copy.deepcopy(dict(manifest))
+        managers[manager] = _copied(dict(manifest))
         return self._store(address, _set(stored, manifest))
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy; of JSON values ten times as fast as `copy.deepcopy`, which the fuzzer's million objects feel."""
+    return pickle.loads(pickle.dumps(value, -1))
 
 
 def _time() -> str:
@@ -228,7 +233,7 @@ def _matches(stored: Object, labels: str | None) -> bool:
 
 def _merge_patched(stored: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return _copied(patch)
     base = stored if isinstance(stored, dict) else {}
     changed = {key: _merge_patched(base.get(key), value) for key, value in patch.items() if value is not None}
     return {key: value for key, value in base.items() if key not in patch} | changed
@@ -276,4 +281,4 @@ def _set(stored: Any, wanted: Any, name: str = "") -> Any:
         have = {entry[key]: entry for entry in stored or ()}
         merged = have | {entry[key]: _set(have.get(entry[key]), entry) for entry in wanted}
         return list(merged.values())
-    return copy.deepcopy(wanted)
+    return _copied(wanted)

@@ -82,13 +82,26 @@ def at(value: Any, path: Path) -> Any:
 
 def spoil(rng: Random, value: Any, kept: Callable[[Path], bool] = lambda _: False) -> None:
     """Makes one change in place; places that `kept` names, and those above them, are left alone."""
-    places = [path for path in paths(value) if path and not kept(path)]
-    if not places:
+    path = _place(rng, value, kept)
+    if not path:
         return
-    path = rng.choice(places)
     parent, last = at(value, path[:-1]), path[-1]
     change = rng.choice(_CHANGES)
     change(rng, parent, last, value)
+
+
+def _place(rng: Random, value: Any, kept: Callable[[Path], bool]) -> Path:
+    """A place below `value`, by steps at random; empty if none was found. A step may begin anew."""
+    for _ in range(20):
+        path, part = tuple[Any, ...](), value
+        while isinstance(part, dict | list) and part:
+            key = rng.choice(list(part)) if isinstance(part, dict) else rng.randrange(len(part))
+            path, part = (*path, key), part[key]
+            if not kept(path) and rng.random() < 0.3:
+                break
+        if path and not kept(path):
+            return path
+    return ()
 
 
 def grow(rng: Random, raw: Any, model: type[ApiModel]) -> None:

@@ -1,7 +1,6 @@
 """Runs a world through the operator's own loop on the fake cluster: gather, decide, execute, report, until quiet."""
 
 import asyncio
-import copy
 import json
 import logging
 import sys
@@ -51,7 +50,7 @@ class Seeded(FakeCluster):
         self.kinds: set[str] = set()
         self._case = case
         self.faults.append(self._answer)
-        for number, item in enumerate(copy.deepcopy(case.objects)):
+        for number, item in enumerate(json.loads(json.dumps(case.objects))):
             own = {"uid": f"uid-{number}", "generation": 1, "creationTimestamp": START.isoformat()}
             item["metadata"] = {**own, **item["metadata"], "resourceVersion": f"{number}"}
             self._objects[self._address(item)] = item

@@ -4,7 +4,6 @@
 and that a status fits the schema. `loose` worlds promise an identity only; they go to the decision directly.
 """
 
-import copy
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -139,10 +138,15 @@ def copy_of(text: str) -> list[Raw]:
     return list(json.loads(text))
 
 
+@cache
+def _bad_specs() -> tuple[str, ...]:
+    manifests = (case.manifest for case in BAD)
+    return tuple(json.dumps(made["spec"]) for made in manifests if made["kind"] == names.DEPLOYMENT_KIND)
+
+
 def _change_deployment(rng: Random, raw: Raw) -> None:
     if rng.random() < 0.15:
-        bad = [case for case in BAD if case.manifest["kind"] == raw["kind"]]
-        raw["spec"] = json.loads(json.dumps(rng.choice(bad).manifest["spec"]))
+        raw["spec"] = json.loads(rng.choice(_bad_specs()))
     for _ in range(rng.choice((0, 0, 1, 2, 5))):
         grow(rng, raw["spec"], ModelDeployment.model_fields["spec"].annotation)
     if rng.random() < 0.3:
@@ -204,7 +208,7 @@ def _sibling(rng: Random, children: list[Raw]) -> Raw | None:
     """Another child of ours: a pod of another slot or revision, or under a name that we would not give."""
     if not children:
         return None
-    item = copy.deepcopy(rng.choice(children))
+    item = json.loads(json.dumps(rng.choice(children)))
     head, _, _ = item["metadata"]["name"].rpartition("-")
     tail = rng.choice((str(rng.randrange(12)), "x", f"{rng.randrange(2**32):08x}", f"{rng.randrange(2**32):08x}-0"))
     item["metadata"]["name"] = f"{head or 'x'}-{tail}"[-63:].lstrip("-")
