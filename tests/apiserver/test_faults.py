@@ -5,8 +5,9 @@ import time
 import pytest
 from api_faults import FAULTS
 from chaos_proxy import Chaos
+from forked_operator import ForkedOperator
 from kept_operator import kept
-from operator_process import Operator, chart_rules
+from operator_process import chart_rules
 
 from modelfleet.api import names
 from modelfleet_local.waiting import wait_until
@@ -42,7 +43,7 @@ def keeper(chaos, account, fleet, tmp_path):
     """An operator that leads by a Lease, behind the proxy, with three settled ModelDeployments."""
     arguments = ("--leader-elect=true", f"--lease-namespace={fleet.namespace}", "--lease-name=modelfleet")
     config = chaos.kubeconfig(account(chart_rules()))
-    operator = Operator(config, tmp_path / "log", (f"--namespaces={fleet.namespace}", *arguments))
+    operator = ForkedOperator(config, tmp_path / "log", (f"--namespaces={fleet.namespace}", *arguments))
     operator.start()
     with kept(operator) as keeper:
         fleet.create_class()

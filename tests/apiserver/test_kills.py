@@ -11,8 +11,9 @@ import pytest
 from api_faults import refusal
 from chaos_proxy import Chaos, Dropped, is_watch, is_write
 from fleet_story import clear, parts, play
+from forked_operator import ForkedOperator
 from kept_operator import kept
-from operator_process import Operator, chart_rules
+from operator_process import chart_rules
 
 from modelfleet_local import kwok
 from modelfleet_local.waiting import wait_until
@@ -64,7 +65,9 @@ def make(api_server, account, fleet, tmp_path):
         chaos = Chaos(api_server.kubeconfig, tmp_path / f"chaos-{len(made)}")
         made.append(chaos)
         config = chaos.kubeconfig(account(chart_rules()))
-        return chaos, Operator(config, tmp_path / f"{config.stem}.log", (f"--namespaces={fleet.namespace}", *arguments))
+        return chaos, ForkedOperator(
+            config, tmp_path / f"{config.stem}.log", (f"--namespaces={fleet.namespace}", *arguments)
+        )
 
     yield both
     for chaos in made:
@@ -129,7 +132,7 @@ def test_killed_at_seeded_moments_of_a_fleet_s_life_the_end_is_the_same(expected
             idle = not assassin.struck.wait(IDLE_S)
             assassin.strike()
             told.append("idle" if idle else "write" if assassin.writes_only else "request")
-            wait_until("a new process", lambda: operator.process.poll() is None, timeout_s=30)
+            wait_until("a new process", lambda: len(keeper.ends) == len(told), timeout_s=60)
         chaos.fault = None
 
     operator.start()
