@@ -113,7 +113,7 @@ class FakeCluster:
         self.writes.append(("apply_status", manifest["kind"], name))
         return self._merged(address, {"status": manifest["status"]}, names.STATUS_MANAGER)
 
-    async def merge(self, resource: Resource, name: str, namespace: str, patch: Any) -> WriteResult:
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Any, sub: str = "") -> WriteResult:
         if (answer := await self._fault("patch", resource.kind, name)) is not None:
             return answer
         stored = self._objects.get((resource.plural, namespace, name))

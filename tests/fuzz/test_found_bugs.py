@@ -7,6 +7,9 @@ import pytest
 from fuzz_checks import check
 
 from builders import Fleet, condition, deployment, manual, world
+from fake_cluster import FakeCluster
+from modelfleet.controller.cluster import Conflict, Written
+from modelfleet.controller.execute import StatusWriter
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
 
@@ -97,3 +100,23 @@ def test_an_object_that_was_stored_without_a_spec_is_answered() -> None:
     del broken["spec"]
     seen = world(broken)
     check(seen, plan(seen))
+
+
+async def test_a_stored_status_that_nothing_can_be_merged_into_is_taken_away_first() -> None:
+    cluster = FakeCluster("team")
+    stored = cluster.put(deployment(metadata={"uid": None}))
+    told = {"conditions": [{"nonsense": 1}, {"type": "Ready"}]}
+    stored = cluster.put({**stored, "status": told})
+    written = await StatusWriter(cluster).write(stored, {"replicas": 1})
+    assert isinstance(written, Written)
+    assert written.object["status"] == {"replicas": 1}
+    assert cluster.writes == [("patch", "ModelDeployment", "chat"), ("apply_status", "ModelDeployment", "chat")]
+
+
+async def test_a_status_that_moved_while_it_was_taken_away_is_left_for_the_next_time() -> None:
+    cluster = FakeCluster("team")
+    stored = cluster.put({**deployment(metadata={"uid": None})})
+    stored = cluster.put({**stored, "status": {"conditions": [{}]}})
+    cluster.put({**stored, "status": {"conditions": [{}], "replicas": 3}})
+    assert isinstance(await StatusWriter(cluster).write(stored, {"replicas": 1}), Conflict)
+    assert cluster.writes == []

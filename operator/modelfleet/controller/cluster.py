@@ -137,8 +137,8 @@ class Cluster(Protocol):
     async def apply_status(self, manifest: Manifest) -> WriteResult:
         """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`."""
 
-    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
-        """JSON merge patch; Conflict if it names a `metadata.resourceVersion` and the object is at another."""
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
+        """JSON merge patch on an object or its subresource `sub`; Conflict if it names another resourceVersion."""
 
     async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
         """DELETE in the background, only if the object still has this uid."""
@@ -241,16 +241,13 @@ class KubernetesCluster:
         verb = "apply" if subresource is None else f"apply_{subresource}"
         return _written(await self._call(_Request("PATCH", verb, resource, path, query, manifest)))
 
-    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
-        path = resource.path(namespace, name)
-        query = {"fieldManager": names.FIELD_MANAGER}
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
+        path, query = resource.path(namespace, name, sub), {"fieldManager": names.FIELD_MANAGER}
         return _written(await self._call(_Request("PATCH", "patch", resource, path, query, patch)))
 
     async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
-        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
-        return _written(
-            await self._call(_Request("DELETE", "delete", resource, resource.path(namespace, name), {}, body))
-        )
+        path, body = resource.path(namespace, name), {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        return _written(await self._call(_Request("DELETE", "delete", resource, path, {}, body)))
 
     async def served(self, group_version: str) -> frozenset[str]:
         request = _Request("GET", "discover", Resource(group_version, "APIResourceList", ""), f"/apis/{group_version}")

@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written, resource_of
+from pydantic import ValidationError
+
+from modelfleet.api.status import ModelDeploymentStatus
+from modelfleet.controller.cluster import (
+    DEPLOYMENTS,
+    Cluster,
+    Conflict,
+    Missing,
+    Refused,
+    WriteResult,
+    Written,
+    resource_of,
+)
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Apply, Create, Delete, Effect
 from modelfleet.core.snapshot import Raw
@@ -109,16 +121,20 @@ class StatusWriter:
         wanted, stored = _canonical(status), _canonical(deployment.get("status") or {})
         if wanted == stored or self._settled.get(metadata["uid"]) == (wanted, stored):
             return None
-        result = await self._cluster.apply_status(
-            {
-                "apiVersion": deployment["apiVersion"],
-                "kind": deployment["kind"],
-                # With the version that was read, so that a status never lands on a successor of the same name, nor
-                # speaks of a spec that nobody has looked at. (A uid is not looked at here: run on 1.36.3.)
-                "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
-                "status": status,
-            }
-        )
+        header = {
+            "apiVersion": deployment["apiVersion"],
+            "kind": deployment["kind"],
+            # With the version that was read, so that a status never lands on a successor of the same name, nor speaks
+            # of a spec that nobody has looked at. (A uid is not looked at here: run on 1.36.3.)
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
+        }
+        if not _mergeable(deployment.get("status") or {}):
+            nothing = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": None}
+            cleared = await self._cluster.merge(DEPLOYMENTS, metadata["name"], metadata["namespace"], nothing, "status")
+            if not isinstance(cleared, Written):
+                return cleared
+            header["metadata"] |= {"resourceVersion": cleared.object["metadata"]["resourceVersion"]}
+        result = await self._cluster.apply_status(header | {"status": status})
         if isinstance(result, Written):
             self._settled[metadata["uid"]] = (wanted, _canonical(result.object.get("status") or {}))
         return result
@@ -126,6 +142,16 @@ class StatusWriter:
     def forget(self, uid: str) -> None:
         """Drop what is remembered of a ModelDeployment."""
         self._settled.pop(uid, None)
+
+
+def _mergeable(status: Mapping[str, Any]) -> bool:
+    """Whether the server can apply onto a stored status. An older schema may have let entries into a list without the
+    key by which entries are merged; each apply would be answered with an error, for ever."""
+    try:
+        ModelDeploymentStatus.model_validate(status, by_alias=True, by_name=False)
+    except ValidationError:
+        return False
+    return True
 
 
 def _canonical(value: Any) -> bytes:
