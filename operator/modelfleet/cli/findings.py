@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelfleet.api import names
-from modelfleet.api.acceleratorclass import AcceleratorClass
-from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.crd import KINDS
 from modelfleet.api.parse import Fault, Place, strict_faults
 from modelfleet.cli.lint_rules import LintRule, rule_of
 from modelfleet.cli.manifests import Source, expand, is_template, read
@@ -104,7 +103,7 @@ def _faults(content: Any) -> tuple[Fault, ...] | None:
         return (Fault((), "this is not a Kubernetes object: it needs apiVersion, kind, metadata and spec"),)
     group = str(content.get("apiVersion", "")).partition("/")[0]
     kind = content.get("kind")
-    models = {names.DEPLOYMENT_KIND: ModelDeployment, names.CLASS_KIND: AcceleratorClass}
+    models: dict[str, Any] = {one.model.__name__: one.model for one in KINDS}
     if "apiVersion" not in content and kind is None and content.keys() & {"metadata", "spec"}:
         return (Fault((), "this object does not say what it is: it needs apiVersion and kind"),)
     if "apiVersion" not in content and kind in models:
@@ -113,9 +112,7 @@ def _faults(content: Any) -> tuple[Fault, ...] | None:
         return None
     if content["apiVersion"] != names.API_VERSION:
         return (Fault(("apiVersion",), f"{content['apiVersion']} is not served, write {names.API_VERSION}"),)
-    if kind == names.DEPLOYMENT_KIND:
-        return strict_faults(ModelDeployment, content)
-    if kind == names.CLASS_KIND:
-        return strict_faults(AcceleratorClass, content)
+    if kind in models:
+        return strict_faults(models[kind], content)
     near = difflib.get_close_matches(str(kind), models, n=1, cutoff=0.5) or list(models)
     return (Fault(("kind",), f"there is no kind {kind} in {names.API_VERSION}, did you mean {' or '.join(near)}?"),)

@@ -6,13 +6,13 @@ import sys
 from importlib.metadata import version
 from typing import Any
 
-from modelfleet.api import names
+from modelfleet.api.crd import KINDS
 from modelfleet.cli import sarif
 from modelfleet.cli.findings import LEVEL, Report, check
 from modelfleet.cli.yaml_io import MissingExtraError
 
 _DESCRIPTION = """\
-Checks ModelDeployments and AcceleratorClasses; objects of other kinds are passed over.
+Checks objects of modelfleet; objects of other kinds are passed over.
 Helm templates are skipped: render them first, as in `helm template CHART | modelfleet lint -`.
 Exit status: 0 all is fine, 1 there are faults, 2 a file could not be read."""
 
@@ -21,7 +21,7 @@ def register(commands: Any) -> None:
     """Adds the command to the parser."""
     parser = commands.add_parser(
         "lint",
-        help="check files with ModelDeployments and AcceleratorClasses",
+        help="check files with objects of modelfleet",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,7 +70,8 @@ def _plain(report: Report) -> None:
 
 def _praise(objects: int) -> str:
     if not objects:
-        return f"nothing to check: no {names.DEPLOYMENT_KIND} or {names.CLASS_KIND} here"
+        *most, last = (kind.model.__name__ for kind in KINDS)
+        return f"nothing to check: no {', '.join(most)} or {last} here"
     return f"{objects} objects are fine" if objects > 1 else "1 object is fine"
 
 

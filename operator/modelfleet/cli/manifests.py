@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelfleet.api import names
+from modelfleet.api.crd import KINDS
 from modelfleet.cli.yaml_io import UnreadableError
 
 STDIN = "-"
 _SUFFIXES = {".yaml", ".yml", ".json"}
-_OURS = tuple(word.encode() for word in (names.GROUP, names.DEPLOYMENT_KIND, names.CLASS_KIND))
+_OURS = tuple(word.encode() for word in (names.GROUP, *(kind.model.__name__ for kind in KINDS)))
 _ACTION = re.compile(r"\{\{-?\s*([.$/]|(if|with|range|define|end|else|include|template|block|toYaml|required|tpl)\b)")
 _BARE_ACTION = re.compile(r"^(\s*(- )?[\w./\"'-]+:\s+|\s*- |\s*)\{\{", re.MULTILINE)
 
