@@ -47,6 +47,26 @@ e2e-existing: prepare ## the demo and the end-to-end tests on a second cluster, 
 test-fast: setup verify ## static checks, unit and golden tests only
 	@$(BIN)/pytest tests/arch tests/unit tests/golden
 
+.PHONY: soak
+soak: setup ## fuzzes a million objects, half an hour; SOAK="--seed N" goes on where a run ended
+	@$(PY) tests/fuzz/soak.py $(SOAK)
+
+.PHONY: e2e-kills
+e2e-kills: prepare ## the operator killed at 50 moments of a fleet's life, two operators with a bouncing Lease, every crash point
+	@$(BIN)/pytest --thorough -s tests/apiserver/test_kills.py tests/unit/controller/test_crash_points.py
+
+.PHONY: e2e-faults
+e2e-faults: prepare ## every fault of a proxy between operator and API server (20 minutes)
+	@$(BIN)/pytest --thorough -s tests/apiserver/test_faults.py
+
+.PHONY: e2e-restarts
+e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the real engine while requests flow
+	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
+
+.PHONY: bench-scale
+bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
+	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
+
 .PHONY: verify
 verify: setup ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .
@@ -55,11 +75,12 @@ verify: setup ## format, lint, types, layers
 	@$(BIN)/lint-imports --no-logo > build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
 
 .PHONY: generate
-generate: setup ## CRDs, docs/conditions.md, docs/schemas and the chart's copies, from the models
+generate: setup ## CRDs, JSON Schemas, docs/conditions.md and the chart's copies, from the models
 	@$(BIN)/modelfleet crds --output crds
 	@$(BIN)/modelfleet crds --output charts/modelfleet/crds
 	@$(BIN)/modelfleet docs conditions > docs/conditions.md
 	@$(BIN)/modelfleet docs catalogue > charts/modelfleet/files/catalogue.yaml
+	@$(BIN)/modelfleet schema --output docs/schemas
 	@$(BIN)/modelfleet plan --schema > docs/schemas/plan.schema.json
 
 .PHONY: golden

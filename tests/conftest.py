@@ -10,6 +10,7 @@ pytest_plugins = ["cluster_fixtures"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     add = parser.addoption
     add("--update-golden", action="store_true", help="write the golden files instead of comparing them")
+    add("--thorough", action="store_true", help="every kill and every fault instead of a seeded sample")
     add("--kubeconfig", type=Path, help="run tests/e2e on this existing cluster, and leave it as it was")
     add("--operator-image", default="", help="with --kubeconfig: an image that its nodes can pull")
     add("--worker-image", default="", help="the same, of the worker")
@@ -17,7 +18,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--gitops-minutes", type=float, default=10.0, help="with -m gitops: how long to scale and to look for drift")
 
 
+@pytest.fixture(scope="session")
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether this run takes every case where a normal one takes a sample."""
+    return bool(request.config.getoption("--thorough"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "thorough: takes minutes; runs only with --thorough, as the e2e targets give it")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--thorough"):
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     if config.getoption("--kubeconfig") is None:
         return
     for item in items:

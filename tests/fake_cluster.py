@@ -6,8 +6,8 @@ garbage collector.
 """
 
 import asyncio
-import copy
 import itertools
+import pickle
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -45,6 +45,7 @@ _EVENT_FIELDS = {
     "reportingInstance",
 }
 _LIST_KEYS = {"conditions": "type", "containers": "name", "volumes": "name", "env": "name", "ownerReferences": "uid"}
+_ATOMIC = {"selector"}  # a Service's: replaced as a whole, though it is a map
 
 
 class FakeCluster:
@@ -64,14 +65,14 @@ class FakeCluster:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
         await asyncio.sleep(0)
         stored = self._objects.get((resource.plural, namespace, name))
-        return copy.deepcopy(stored)
+        return _copied(stored)
 
     async def list(
         self, resource: Resource, namespace: str | None = None, labels: str | None = None
     ) -> tuple[Object, ...]:
         await asyncio.sleep(0)
         return tuple(
-            copy.deepcopy(stored)
+            _copied(stored)
             for (plural, space, _), stored in sorted(self._objects.items(), key=lambda item: str(item[0]))
             if plural == resource.plural and namespace in (None, space) and _matches(stored, labels)
         )
@@ -88,7 +89,7 @@ class FakeCluster:
             return Conflict(f'{address[0]} "{name}" already exists')
         self._objects[address] = self._born(manifest, address)
         self.writes.append(("create", manifest["kind"], name))
-        return Written(copy.deepcopy(self._objects[address]))
+        return Written(_copied(self._objects[address]))
 
     async def apply(self, manifest: Any, uid: str) -> WriteResult:
         require_controller(manifest)
@@ -113,7 +114,7 @@ class FakeCluster:
         self.writes.append(("apply_status", manifest["kind"], name))
         return self._merged(address, {"status": manifest["status"]}, names.STATUS_MANAGER)
 
-    async def merge(self, resource: Resource, name: str, namespace: str, patch: Any) -> WriteResult:
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Any, sub: str = "") -> WriteResult:
         if (answer := await self._fault("patch", resource.kind, name)) is not None:
             return answer
         stored = self._objects.get((resource.plural, namespace, name))
@@ -135,8 +136,9 @@ class FakeCluster:
         if stored["metadata"]["uid"] != uid:
             return Conflict(f"the UID in the precondition ({uid}) does not match")
         self.writes.append(("delete", resource.kind, name))
-        if stored["metadata"].get("finalizers"):
-            return self._store(address, _with_metadata(stored, deletionTimestamp=_time()))
+        if stored["metadata"].get("finalizers") or _waits_for_its_kubelet(stored):
+            marked = {"deletionTimestamp": _time()} | stored["metadata"]  # a second DELETE does not begin it anew
+            return self._store(address, {**stored, "metadata": marked})
         return Written(self._objects.pop(address))
 
     async def served(self, group_version: str) -> frozenset[str]:
@@ -149,11 +151,16 @@ class FakeCluster:
         address = self._address(manifest)
         if address not in self._objects:
             self._objects[address] = self._born(manifest, address)
-            return copy.deepcopy(self._objects[address])
+            return _copied(self._objects[address])
         kept = self._objects[address]["metadata"]
         metadata = {**{k: kept[k] for k in ("uid", "creationTimestamp", "generation")}, **manifest["metadata"]}
         result = self._store(address, {**manifest, "metadata": metadata})
         return dict(result.object)
+
+    def all_of(self, plural: str, namespace: str | None = None) -> tuple[Object, ...]:
+        """The stored objects of a kind, by name, to be looked at and not changed."""
+        found = sorted((key for key in self._objects if key[0] == plural), key=str)
+        return tuple(self._objects[key] for key in found if namespace in (None, key[1]))
 
     def remove(self, resource: Resource, name: str, namespace: str | None) -> None:
         """As a deletion by somebody else."""
@@ -170,7 +177,7 @@ class FakeCluster:
 
     def _born(self, manifest: Any, address: Address) -> Object:
         number = next(self._ids)
-        born = copy.deepcopy(dict(manifest))
+        born = _copied(dict(manifest))
         if address[0] in _HAS_STATUS:
             born.pop("status", None)
         own = {"uid": f"uid-{number}", "resourceVersion": str(number), "creationTimestamp": _time(), "generation": 1}
@@ -186,21 +193,32 @@ class FakeCluster:
                 new, resourceVersion=str(next(self._ids)), generation=old["metadata"]["generation"] + grown
             )
             self._objects[address] = new
-        return Written(copy.deepcopy(self._objects[address]))
+        return Written(_copied(self._objects[address]))
 
     def _merged(self, address: Address, manifest: Any, manager: str) -> Written:
         """Server-side apply: what this manager no longer sends and nobody else applied goes; what it sends is set."""
         managers = self._applied.setdefault(address, {})
         before, others = managers.get(manager, {}), [m for key, m in managers.items() if key != manager]
-        stored = copy.deepcopy(self._objects[address])
+        stored = _copied(self._objects[address])
         for path in set(_leaves(before)) - set(_leaves(manifest)) - {p for other in others for p in _leaves(other)}:
             _remove(stored, path)
-        managers[manager] = copy.deepcopy(dict(manifest))
+        managers[manager] = _copied(dict(manifest))
         return self._store(address, _set(stored, manifest))
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy; of JSON values ten times as fast as `copy.deepcopy`, which the fuzzer's million objects feel."""
+    return pickle.loads(pickle.dumps(value, -1))
 
 
 def _time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _waits_for_its_kubelet(stored: Object) -> bool:
+    """A pod on a node goes when its kubelet has ended it; without a node, or ended, it goes at once."""
+    ended = stored.get("status", {}).get("phase") in ("Failed", "Succeeded")
+    return stored["kind"] == "Pod" and "nodeName" in stored.get("spec", {}) and not ended
 
 
 def _with_metadata(stored: Object, **fields: Any) -> Object:
@@ -216,7 +234,7 @@ def _matches(stored: Object, labels: str | None) -> bool:
 
 def _merge_patched(stored: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return _copied(patch)
     base = stored if isinstance(stored, dict) else {}
     changed = {key: _merge_patched(base.get(key), value) for key, value in patch.items() if value is not None}
     return {key: value for key, value in base.items() if key not in patch} | changed
@@ -224,7 +242,7 @@ def _merge_patched(stored: Any, patch: Any) -> Any:
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[Path]:
     """The paths that an apply of `value` owns: entries of keyed lists are steps by key, other lists are one leaf."""
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and value and not (path and path[-1] in _ATOMIC):
         for key, part in value.items():
             if path == () and key in ("apiVersion", "kind"):
                 continue
@@ -257,11 +275,11 @@ def _child(stored: Any, step: Any) -> Any:
 
 
 def _set(stored: Any, wanted: Any, name: str = "") -> Any:
-    if isinstance(wanted, dict):
+    if isinstance(wanted, dict) and name not in _ATOMIC:
         base = stored if isinstance(stored, dict) else {}
         return {**base, **{key: _set(base.get(key), value, key) for key, value in wanted.items()}}
     if isinstance(wanted, list) and (key := _LIST_KEYS.get(name)):
         have = {entry[key]: entry for entry in stored or ()}
         merged = have | {entry[key]: _set(have.get(entry[key]), entry) for entry in wanted}
         return list(merged.values())
-    return copy.deepcopy(wanted)
+    return _copied(wanted)

@@ -14,6 +14,7 @@ from modelfleet.controller.cluster import (
     DEPLOYMENTS,
     EVENTS,
     LEASES,
+    PODS,
     Cluster,
     Conflict,
     KubernetesCluster,
@@ -282,3 +283,42 @@ async def test_a_spec_change_is_a_new_generation_and_no_change_is_none(cluster, 
 async def test_the_served_kinds_of_our_group_are_known_and_of_another_group_none(cluster):
     assert {names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL} <= await cluster.served(names.API_VERSION)
     assert await cluster.served("example.com/v1") == frozenset()
+
+
+def pod(namespace: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": namespace, "labels": {names.SERVING_LABEL: "true"}},
+        "spec": {"containers": [{"name": "worker", "image": "example.com/worker:1"}], **spec},
+    }
+
+
+async def test_a_pod_on_a_node_stays_until_its_kubelet_has_ended_it_and_says_that_it_is_being_deleted(
+    cluster, namespace
+):
+    stored = await created(cluster, pod(namespace, nodeName="no-kubelet-answers-for-it"))
+    times = []
+    for _ in range(2):
+        assert isinstance(await cluster.delete(PODS, "p", namespace, uid(stored)), Written)
+        times.append((await cluster.get(PODS, "p", namespace))["metadata"]["deletionTimestamp"])
+    assert times[0] == times[1]
+
+
+async def test_a_pod_without_a_node_goes_at_once(cluster, namespace):
+    stored = await created(cluster, pod(namespace, nodeSelector={"no": "such-node"}))
+    assert isinstance(await cluster.delete(PODS, "p", namespace, uid(stored)), Written)
+    assert await cluster.get(PODS, "p", namespace) is None
+
+
+async def test_an_apply_of_a_pod_s_labels_changes_a_label_that_was_created_and_leaves_its_spec(
+    cluster, namespace, owner
+):
+    made = pod(namespace, nodeSelector={"no": "such-node"})
+    made["metadata"]["ownerReferences"] = [owner]
+    stored = await created(cluster, made)
+    labels = {"metadata": {**made["metadata"], "labels": {names.SERVING_LABEL: "false"}}}
+    applied = await cluster.apply({"apiVersion": "v1", "kind": "Pod", **labels}, uid(stored))
+    assert applied.object["metadata"]["labels"] == {names.SERVING_LABEL: "false"}
+    assert applied.object["spec"]["containers"][0]["image"] == "example.com/worker:1"
+    assert uid(applied.object) == uid(stored)

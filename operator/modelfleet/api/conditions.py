@@ -1,13 +1,12 @@
 """Conditions as Kubernetes has them, and how one replaces another. Pure: the clock is an argument."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from modelfleet.api.schema import ApiModel
+from modelfleet.api.schema import ApiModel, Instant
 
 MESSAGE_LIMIT = 4096
 
@@ -56,7 +55,7 @@ class Condition(ApiModel):
     """Why, as a sentence with what to do."""
     observed_generation: Annotated[int, Field(ge=0)]
     """The spec's generation that the statement is about."""
-    last_transition_time: datetime
+    last_transition_time: Instant
     """When the status last changed."""
 
 

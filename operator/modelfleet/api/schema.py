@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -102,6 +103,14 @@ def whole(minimum: int, maximum: int = 2_147_483_647) -> Any:
 
 Tokens = Annotated[int, whole(1, 100_000_000)]
 """A number of tokens."""
+
+
+def _in_a_zone(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+Instant = Annotated[datetime, AfterValidator(_in_a_zone)]
+"""A time; without a zone, as an object of an older schema may have it, it is UTC."""
 
 
 def canonical(part: object) -> Any:

@@ -1,13 +1,12 @@
 """The status of a ModelDeployment: a report, never an input to a decision. Pure."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
 from modelfleet.api.conditions import Condition
-from modelfleet.api.schema import ApiModel, Unique, whole
+from modelfleet.api.schema import ApiModel, Instant, Unique, whole
 
 Count = Annotated[int, whole(0)]
 
@@ -177,7 +176,7 @@ class ScalingDecision(ApiModel):
     """The reason in a sentence, with the numbers."""
     bound: Annotated[str, Field(max_length=64)] | None = None
     """The bound that clipped the wish, such as maxReplicas."""
-    at: datetime
+    at: Instant
     """When it was decided."""
 
 

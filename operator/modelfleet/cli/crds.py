@@ -18,6 +18,9 @@ def register(commands: Any) -> None:
     parser.set_defaults(run=run)
     apply = parser.add_subparsers(metavar="ACTION").add_parser("apply", help="bring a cluster to this version")
     apply.add_argument("--kubeconfig", metavar="FILE", help="which cluster; without it the pod's own, or KUBECONFIG")
+    apply.add_argument(
+        "--context", metavar="CONTEXT", help="which context of the kubeconfig; without it its current one"
+    )
     apply.set_defaults(run=_apply)
 
 
@@ -47,4 +50,4 @@ def _apply(arguments: argparse.Namespace) -> int:
     except ImportError:
         print("modelfleet: this needs the operator's libraries: pip install 'modelfleet[operator]'", file=sys.stderr)
         return 2
-    return crds_apply.run(arguments.kubeconfig)
+    return crds_apply.run(arguments.kubeconfig, arguments.context)

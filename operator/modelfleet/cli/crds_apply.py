@@ -20,10 +20,10 @@ class CrdsError(Exception):
     """The CRDs could not be brought to this version; one sentence."""
 
 
-def run(kubeconfig: str | None, timeout_s: float = 60.0) -> int:
+def run(kubeconfig: str | None, context: str | None = None, timeout_s: float = 60.0) -> int:
     """Applies the CRDs and waits until they are served; 0, or 1 with one sentence on standard error."""
     try:
-        for line in asyncio.run(_bounded(kubeconfig, timeout_s)):
+        for line in asyncio.run(_bounded(kubeconfig, context, timeout_s)):
             print(line)
     except (CrdsError, ApiError, credentials.CredentialsError) as error:
         print(f"modelfleet crds apply: {error}", file=sys.stderr)
@@ -31,18 +31,18 @@ def run(kubeconfig: str | None, timeout_s: float = 60.0) -> int:
     return 0
 
 
-async def _bounded(kubeconfig: str | None, timeout_s: float) -> list[str]:
+async def _bounded(kubeconfig: str | None, context: str | None, timeout_s: float) -> list[str]:
     try:
         async with asyncio.timeout(timeout_s):
-            return await _apply(kubeconfig)
+            return await _apply(kubeconfig, context)
     except TimeoutError as error:
         raise CrdsError(
             f"the CRDs were not served within {timeout_s:g} s; look at `kubectl get crd -o yaml`"
         ) from error
 
 
-async def _apply(kubeconfig: str | None) -> list[str]:
-    async with KubernetesCluster(await credentials.load(kubeconfig)) as cluster:
+async def _apply(kubeconfig: str | None, context: str | None) -> list[str]:
+    async with KubernetesCluster(await credentials.load(kubeconfig, context)) as cluster:
         names = []
         for kind in crd.KINDS:
             manifest = crd.crd(kind)

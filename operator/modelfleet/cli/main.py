@@ -7,20 +7,27 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from modelfleet.api import names
-from modelfleet.cli import catalog, choose, crds, docs, explain, lint, plan, predict
+from modelfleet.cli import catalog, choose, completion, crds, docs, explain, lint, plan, predict, schema
 
-COMMANDS = (plan, explain, catalog, predict, choose, lint, crds, docs)
+COMMANDS = (plan, explain, catalog, predict, choose, lint, schema, crds, docs, completion)
 """Each has `register(commands)`, which adds a parser whose default `run` takes arguments and gives the exit status."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and gives its exit status: 0 fine, 1 faults were found, 2 it could not be done."""
-    parser = argparse.ArgumentParser("modelfleet", description="Model-serving fleets on Kubernetes.")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def parser(program: str = "modelfleet") -> argparse.ArgumentParser:
+    """The parser of every command, for a program of that name."""
+    made = argparse.ArgumentParser(program, description="Model-serving fleets on Kubernetes.")
+    commands = made.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.register(commands)
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
-    arguments = parser.parse_args(argv)
+    return made
+
+
+def main(argv: Sequence[str] | None = None, program: str = "modelfleet") -> int:
+    """Runs a command and gives its exit status: 0 fine, 1 faults were found, 2 it could not be done."""
+    reader = parser(program)
+    completion.offer(reader)
+    arguments = reader.parse_args(argv)
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()

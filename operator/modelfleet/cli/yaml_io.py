@@ -33,18 +33,23 @@ class Document:
 
     def line(self, place: Place) -> int:
         """The line, from 1, of the field at `place`, or of the nearest field above it that is there."""
-        node, line = self.node, _start(self.node)
+        return self.position(place)[0]
+
+    def position(self, place: Place) -> tuple[int, int]:
+        """Line and column, from 1, as `line` gives the line."""
+        node, (line, column) = self.node, _start(self.node)
         for step in place:
             try:
-                line = node.lc.item(step)[0] if isinstance(step, int) else node.lc.key(step)[0]
+                line, column = node.lc.item(step) if isinstance(step, int) else node.lc.key(step)
                 node = node[step]
             except (AttributeError, KeyError, IndexError, TypeError):
                 break
-        return line + 1
+        return line + 1, column + 1
 
 
-def _start(node: Any) -> int:
-    return getattr(getattr(node, "lc", None), "line", 0) or 0
+def _start(node: Any) -> tuple[int, int]:
+    marks = getattr(node, "lc", None)
+    return getattr(marks, "line", 0) or 0, getattr(marks, "col", 0) or 0
 
 
 def _yaml() -> Any:

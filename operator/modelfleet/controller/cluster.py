@@ -13,6 +13,7 @@ import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 
 from modelfleet.api import names
+from modelfleet.controller.rate import Rate
 from modelfleet.core.effects import Manifest
 from modelfleet.core.snapshot import Raw
 
@@ -51,6 +52,8 @@ CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customre
 
 _PATCHES = {"patch": "application/merge-patch+json", "replace": "application/json-patch+json"}
 _TIMEOUT_S = 30.0
+# Where a request was swallowed, asking anew helps; a write may wait for admission webhooks, which have 30 s.
+_READ_TIMEOUTS_S = {"discover": 5.0, "get": 15.0, "list": 15.0}
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS)
 _KINDS = (DEPLOYMENTS, CLASSES, PROFILES, NODES, *CHILDREN, EVENTS, LEASES, CRDS)
@@ -138,8 +141,8 @@ class Cluster(Protocol):
     async def apply_status(self, manifest: Manifest) -> WriteResult:
         """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`."""
 
-    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
-        """JSON merge patch; Conflict if it names a `metadata.resourceVersion` and the object is at another."""
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
+        """JSON merge patch on an object or its subresource `sub`; Conflict if it names another resourceVersion."""
 
     async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
         """DELETE in the background, only if the object still has this uid."""
@@ -153,6 +156,7 @@ class KubernetesCluster:
 
     `write_left_s` tells for how many seconds from now this process may write. It is asked before each write, which is
     then not sent (ApiError) or not waited for any longer: the one place that keeps a former leader from writing.
+    `rate` limits what is sent; None: nothing does.
     """
 
     def __init__(
@@ -160,10 +164,11 @@ class KubernetesCluster:
         configuration: Configuration,
         observe: Callable[[Call], None] = lambda _: None,
         write_left_s: Callable[[], float] = lambda: _TIMEOUT_S,
+        rate: Rate | None = None,
     ) -> None:
         self._client = ApiClient(configuration)
         self._client.user_agent = "modelfleet"
-        self._observe, self._write_left_s = observe, write_left_s
+        self._observe, self._write_left_s, self._rate = observe, write_left_s, rate
         # As many requests in flight as a small API server serves without queueing us (kopf-k8s.md: 16 to 32 measured).
         self._slots = asyncio.Semaphore(20)
 
@@ -240,16 +245,13 @@ class KubernetesCluster:
         verb = "apply" if subresource is None else f"apply_{subresource}"
         return _written(await self._call(_Request("PATCH", verb, resource, path, query, manifest)))
 
-    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest) -> WriteResult:
-        path = resource.path(namespace, name)
-        query = {"fieldManager": names.FIELD_MANAGER}
+    async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
+        path, query = resource.path(namespace, name, sub), {"fieldManager": names.FIELD_MANAGER}
         return _written(await self._call(_Request("PATCH", "patch", resource, path, query, patch)))
 
     async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
-        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
-        return _written(
-            await self._call(_Request("DELETE", "delete", resource, resource.path(namespace, name), {}, body))
-        )
+        path, body = resource.path(namespace, name), {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        return _written(await self._call(_Request("DELETE", "delete", resource, path, {}, body)))
 
     async def served(self, group_version: str) -> frozenset[str]:
         request = _Request("GET", "discover", Resource(group_version, "APIResourceList", ""), f"/apis/{group_version}")
@@ -261,6 +263,8 @@ class KubernetesCluster:
     async def _call(self, request: "_Request") -> "_Answer":
         """Sends, waits out 429 (the server did not act on it) a few times, and turns what may pass into ApiError."""
         for attempt in range(4):
+            if self._rate is not None:
+                await self._rate.wait()
             async with self._slots:
                 answer = await self._send(request)
             wait_s = answer.retry_after_s
@@ -300,8 +304,8 @@ class KubernetesCluster:
 
     def _limit_s(self, request: "_Request") -> float:
         """How long the request may take: a write that waits for its connection must not be sent after the limit."""
-        if request.method == "GET":
-            return _TIMEOUT_S
+        if request.verb in _READ_TIMEOUTS_S:
+            return _READ_TIMEOUTS_S[request.verb]
         left_s = self._write_left_s()
         if left_s <= 0:
             raise ApiError(f"{request}: not sent, because this process no longer leads")

@@ -23,14 +23,16 @@ class CredentialsError(Exception):
     """There is no usable way to the API server; the text is one sentence for the user."""
 
 
-async def load(kubeconfig: str | None) -> Configuration:
+async def load(kubeconfig: str | None, context: str | None = None) -> Configuration:
     """Credentials from `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config.
+
+    `context` chooses one of a kubeconfig's; without it its current one.
 
     The Configuration is bound to the running loop's thread; load one for each.
     Raises CredentialsError.
     """
     path = kubeconfig or os.environ.get("KUBECONFIG")
-    if path is None and incluster_config.SERVICE_HOST_ENV_NAME in os.environ:
+    if path is None and context is None and incluster_config.SERVICE_HOST_ENV_NAME in os.environ:
         configuration = Configuration()
         try:
             incluster_config.load_incluster_config(configuration)
@@ -39,19 +41,19 @@ async def load(kubeconfig: str | None) -> Configuration:
         return configuration
     path = path or str(Path.home() / ".kube" / "config")
     configuration = Configuration()
-    await _read_kubeconfig(path, configuration)
-    configuration.refresh_api_key_hook = _Rereader(path)  # type: ignore[assignment]  # declared as None upstream
+    await _read_kubeconfig(path, configuration, context)
+    configuration.refresh_api_key_hook = _Rereader(path, context)  # type: ignore[assignment]  # declared as None upstream
     return configuration
 
 
-async def _read_kubeconfig(path: str, into: Configuration) -> None:
+async def _read_kubeconfig(path: str, into: Configuration, context: str | None) -> None:
     missing = [part for part in path.split(os.pathsep) if not os.path.isfile(part)]  # noqa: ASYNC240 - one stat
     if missing:
         raise CredentialsError(
             f"there is no kubeconfig at {missing[0]}; give --kubeconfig, or run in a pod with a service account"
         )
     try:
-        await kube_config.load_kube_config(path, client_configuration=into, persist_config=False)
+        await kube_config.load_kube_config(path, context=context, client_configuration=into, persist_config=False)
     except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise CredentialsError(f"the kubeconfig {path} cannot be used: {' '.join(str(error).split())}") from error
 
@@ -59,8 +61,8 @@ async def _read_kubeconfig(path: str, into: Configuration) -> None:
 class _Rereader:
     """The client's hook before each request. A token file (or an exec plugin's token) may have been renewed."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, context: str | None) -> None:
+        self._path, self._context = path, context
         self._read_at = asyncio.get_running_loop().time()
 
     async def __call__(self, configuration: Configuration) -> None:
@@ -70,7 +72,7 @@ class _Rereader:
         self._read_at = now
         fresh = Configuration()
         try:
-            await _read_kubeconfig(self._path, fresh)
+            await _read_kubeconfig(self._path, fresh, self._context)
         except CredentialsError as error:
             _log.warning("going on with the credentials that were read before: %s", error)
             return

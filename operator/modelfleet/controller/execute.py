@@ -1,11 +1,25 @@
 """Does what was decided: effects in order, then the status. I/O: writes only."""
 
+import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
-from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written, resource_of
+from pydantic import ValidationError
+
+from modelfleet.api.status import ModelDeploymentStatus
+from modelfleet.controller.cluster import (
+    DEPLOYMENTS,
+    Cluster,
+    Conflict,
+    Missing,
+    Refused,
+    WriteResult,
+    Written,
+    resource_of,
+)
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Apply, Create, Delete, Effect
 from modelfleet.core.snapshot import Raw
@@ -30,17 +44,45 @@ class Execution:
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:
-    """Runs the effects one after the other. Raises ApiError; what was done by then is found by the next reconcile."""
+    """Runs the effects one after the other, but what is created in a row together: pods, and before them the rest.
+
+    Raises ApiError, with no write under way; what was done by then is found by the next reconcile.
+    """
     done = Execution()
-    for effect in effects:
-        result = await _run(cluster, key, effect)
-        if isinstance(result, Written):
-            done = replace(done, writes=done.writes + 1)
-            continue
-        if isinstance(effect, Delete) and isinstance(result, Missing):
-            continue  # somebody was faster
-        return _stopped(done, effect, result)
+    for group in _groups(effects):
+        answers = await asyncio.gather(*(_run(cluster, key, effect) for effect in group), return_exceptions=True)
+        results = [_answered(answer) for answer in answers]
+        done = replace(done, writes=done.writes + sum(isinstance(result, Written) for result in results))
+        for effect, result in zip(group, results, strict=True):
+            if not _is_done(effect, result):
+                return _stopped(done, effect, result)
     return done
+
+
+def _answered(answer: WriteResult | BaseException) -> WriteResult:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _is_done(effect: Effect, result: WriteResult) -> bool:
+    # Of a deletion: somebody was faster.
+    return isinstance(result, Written) or (isinstance(effect, Delete) and isinstance(result, Missing))
+
+
+def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
+    """What is created in a row builds on nothing of each other, but pods on all the rest. Other effects stand alone."""
+    for kind, group in groupby(effects, _created):
+        if kind is None:
+            yield from ([effect] for effect in group)
+        else:
+            yield list(group)
+
+
+def _created(effect: Effect) -> str | None:
+    if not isinstance(effect, Create):
+        return None
+    return "pods" if effect.manifest["kind"] == "Pod" else "what pods need"
 
 
 async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
@@ -79,16 +121,20 @@ class StatusWriter:
         wanted, stored = _canonical(status), _canonical(deployment.get("status") or {})
         if wanted == stored or self._settled.get(metadata["uid"]) == (wanted, stored):
             return None
-        result = await self._cluster.apply_status(
-            {
-                "apiVersion": deployment["apiVersion"],
-                "kind": deployment["kind"],
-                # With the version that was read, so that a status never lands on a successor of the same name, nor
-                # speaks of a spec that nobody has looked at. (A uid is not looked at here: run on 1.36.3.)
-                "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
-                "status": status,
-            }
-        )
+        header = {
+            "apiVersion": deployment["apiVersion"],
+            "kind": deployment["kind"],
+            # With the version that was read, so that a status never lands on a successor of the same name, nor speaks
+            # of a spec that nobody has looked at. (A uid is not looked at here: run on 1.36.3.)
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
+        }
+        if not _mergeable(deployment.get("status") or {}):
+            nothing = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": None}
+            cleared = await self._cluster.merge(DEPLOYMENTS, metadata["name"], metadata["namespace"], nothing, "status")
+            if not isinstance(cleared, Written):
+                return cleared
+            header["metadata"] |= {"resourceVersion": cleared.object["metadata"]["resourceVersion"]}
+        result = await self._cluster.apply_status(header | {"status": status})
         if isinstance(result, Written):
             self._settled[metadata["uid"]] = (wanted, _canonical(result.object.get("status") or {}))
         return result
@@ -96,6 +142,16 @@ class StatusWriter:
     def forget(self, uid: str) -> None:
         """Drop what is remembered of a ModelDeployment."""
         self._settled.pop(uid, None)
+
+
+def _mergeable(status: Mapping[str, Any]) -> bool:
+    """Whether the server can apply onto a stored status. An older schema may have let entries into a list without the
+    key by which entries are merged; each apply would be answered with an error, for ever."""
+    try:
+        ModelDeploymentStatus.model_validate(status, by_alias=True, by_name=False)
+    except ValidationError:
+        return False
+    return True
 
 
 def _canonical(value: Any) -> bytes:

@@ -43,11 +43,13 @@ class Gatherer:
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
-        deployment = await self._cluster.get(DEPLOYMENTS, key.name, key.namespace)
+        # All at once: whatever changed in between makes an event, and every write is bound to what was read.
+        deployment, (pods, services, config_maps, revisions, jobs, classes) = await asyncio.gather(
+            self._cluster.get(DEPLOYMENTS, key.name, key.namespace), self._lists(key)
+        )
         if deployment is None:
             self.forget(key)
             return None
-        pods, services, config_maps, revisions, jobs, classes = await self._lists(key)
         self._look_for_missed(key, pods)
         world = World(
             deployment=deployment,
@@ -97,7 +99,7 @@ class Gatherer:
         self._pods[key] = listed
 
     async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
-        labels = f"{names.DEPLOYMENT_LABEL}={key.name}"
+        labels = f"{names.DEPLOYMENT_LABEL}={names.child(key.name)}"  # a name may be longer than a label
         children = (
             self._cluster.list(kind, key.namespace, labels) for kind in (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS)
         )

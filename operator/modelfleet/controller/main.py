@@ -35,6 +35,7 @@ from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.lease import Alone, Candidate, Elected, Leadership
 from modelfleet.controller.options import Options, OptionsError, parse
 from modelfleet.controller.queue import Backoff, WorkQueue
+from modelfleet.controller.rate import Rate
 from modelfleet.controller.rivals import Rivals
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key
@@ -101,8 +102,9 @@ class Operator:
                 # A connection and slots of its own: a renewal never waits behind reconciles.
                 voting = await stack.enter_async_context(KubernetesCluster(configuration, self._metrics.called))
                 leadership = self._leadership(voting)
+                rate = Rate(self._options.api_qps, self._options.api_burst)
                 cluster = await stack.enter_async_context(
-                    KubernetesCluster(configuration, self._metrics.called, leadership.write_left_s)
+                    KubernetesCluster(configuration, self._metrics.called, leadership.write_left_s, rate)
                 )
                 if not await self._await_crds(cluster, stop) or not await _before(stop, leadership.acquire()):
                     await leadership.release()
@@ -159,7 +161,7 @@ class Operator:
                 _log.warning("waiting: %s", fault)
                 told = fault
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2.0):
+                async with asyncio.timeout(1.0):
                     await stop.wait()
             if stop.is_set():
                 return False

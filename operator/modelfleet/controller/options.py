@@ -40,6 +40,8 @@ class Options:
     log_level: str
     workers: int
     resync_s: float
+    api_qps: float
+    api_burst: int
     start_timeout_s: float
     lease: Lease | None
 
@@ -62,8 +64,10 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     add("metrics-host", str, "", "address of /metrics, /healthz and /readyz (default: all)")
     add("metrics-port", _number(int, 0, 65535), "8080", "port of the same; 0 takes a free one")
     add("log-level", _choice("debug", "info", "warning", "error"), "info", "least severe log line")
-    add("workers", _number(int, 1, 256), "8", "reconciles at a time")
+    add("workers", _number(int, 1, 256), "16", "reconciles at a time")
     add("resync-seconds", _number(float, 1, 86400), "600", "how often everything is looked at without an event")
+    add("api-qps", _number(float, 1, 10000), "200", "requests a second to the API server (its watches and Lease apart)")
+    add("api-burst", _number(int, 1, 100000), "400", "requests that may be sent at once after a pause")
     add(
         "start-timeout-seconds",
         _number(float, 0, 3600),
@@ -147,6 +151,8 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
         log_level=read.log_level,
         workers=read.workers,
         resync_s=read.resync_seconds,
+        api_qps=read.api_qps,
+        api_burst=read.api_burst,
         start_timeout_s=read.start_timeout_seconds,
         lease=_lease(read, holder),
     )

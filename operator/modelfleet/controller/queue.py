@@ -25,9 +25,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Retry:
-    """The run failed and was reported; the queue backs off, at least `not_before_s`."""
+    """The run failed and was reported; the queue backs off, at most `most_s`, at least `not_before_s`, which wins."""
 
     not_before_s: float = 0.0
+    most_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ class Backoff:
     first_s: float = 0.5
     most_s: float = 300.0
 
-    def delay_s(self, failures: int) -> float:
-        """The wait after the `failures`-th failure in a row (from 1)."""
+    def delay_s(self, failures: int, most_s: float = math.inf) -> float:
+        """The wait after the `failures`-th failure in a row (from 1), at most `most_s`."""
         doublings = min(failures - 1, 32)  # beyond this the bound has long won; keeps the power small
-        return min(self.first_s * 2.0**doublings, self.most_s) * (0.5 + self.jitter() / 2)
+        return min(self.first_s * 2.0**doublings, self.most_s, most_s) * (0.5 + self.jitter() / 2)
 
 
 class WorkQueue(Generic[K]):
@@ -127,9 +128,9 @@ class WorkQueue(Generic[K]):
 
     def _settle(self, key: K, result: Result) -> None:
         match result:
-            case Retry(not_before_s):
+            case Retry(not_before_s, most_s):
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
-                self.add(key, max(self._backoff.delay_s(failures), not_before_s))
+                self.add(key, max(self._backoff.delay_s(failures, most_s), not_before_s))
             case Forget():
                 self.forget(key)
             case Done(again_after_s):

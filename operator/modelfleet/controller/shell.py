@@ -26,6 +26,14 @@ TAKEN_RECHECK_S = 15.0
 """A foreign object's end makes no event that we watch, so it is looked at again after this time."""
 
 
+PASSES_S = 12.0
+"""The longest back-off from what passes by itself: the API server in trouble, a write that met a newer version. Nothing
+that we watch tells of its end, and what waits is to be done within 30 s of it."""
+
+REFUSED_S = 25.0
+"""The longest back-off from a refusal (a quota, a policy, missing rights), which somebody mends without telling us."""
+
+
 class Decide(Protocol):
     """`core.reconcile.plan`."""
 
@@ -72,7 +80,7 @@ class Shell:
         except ApiError as error:
             self._parts.observe("api_error", loop.time() - started)
             _log.warning("reconcile put off: %s", error, extra={"object": str(key)})
-            return Retry(error.retry_after_s)
+            return Retry(error.retry_after_s, PASSES_S)
         except Exception as bug:
             self._parts.observe("bug", loop.time() - started)
             _log.exception("reconcile failed by a bug", extra={"object": str(key)})
@@ -151,9 +159,13 @@ def _report(world: World, outcome: Outcome, execution: Execution, writes: int) -
     if world.taken:
         again_s = min(TAKEN_RECHECK_S, again_s or TAKEN_RECHECK_S)
     if execution.refused is not None:
-        return _Report(Retry(), "refused", writes, f"the API server refuses a child: {execution.refused}")
+        return _Report(
+            Retry(most_s=REFUSED_S), "refused", writes, f"the API server refuses a child: {execution.refused}"
+        )
     if execution.stale is not None:
-        return _Report(Retry(), "stale", writes, f"the world changed meanwhile: {execution.stale}")
+        return _Report(Retry(most_s=PASSES_S), "stale", writes, f"the world changed meanwhile: {execution.stale}")
     if execution.taken is not None:
-        return _Report(Retry(), "taken", writes, f"{' '.join(execution.taken)} is held by another object")
+        return _Report(
+            Retry(most_s=PASSES_S), "taken", writes, f"{' '.join(execution.taken)} is held by another object"
+        )
     return _Report(Done(again_s), "changed" if writes else "settled", writes)

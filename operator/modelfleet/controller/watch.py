@@ -23,6 +23,10 @@ from modelfleet.controller.triggers import Key
 _log = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 5.0
+_HEADERS_S = 15.0  # until an answer begins: a list or watch that was swallowed is asked for anew
+# As many seconds in all as kopf's own, after which the process ends; but none so long that what happened meanwhile is
+# seen only long after the API server has come back.
+_BACKOFFS_S = (1, 1, 2, 3, 5, 8, 8, 8, 8, 8)
 _END_S = 8.0  # kopf gives its tasks 5 s to end
 
 
@@ -43,6 +47,30 @@ class QueueTriggers:
             self._loop.call_soon_threadsafe(callback, *args)
 
 
+class Pace:
+    """Spaces out what begins again and again.
+
+    kopf begins a watch that ended anew at once, without end: 150 requests/s where something breaks each of them. Here a
+    start waits FIRST_S from the one before, and twice as long with each that follows its predecessor within FRESH_S, up
+    to MOST_S.
+    """
+
+    FIRST_S, MOST_S, FRESH_S = 0.5, 8.0, 20.0
+
+    def __init__(self) -> None:
+        self._starts: dict[str, tuple[float, int]] = {}
+
+    async def wait(self, what: str) -> None:
+        """Until `what` may begin."""
+        now = asyncio.get_running_loop().time()
+        last_s, streak = self._starts.get(what, (-self.FRESH_S, 0))
+        streak = streak + 1 if now - last_s < self.FRESH_S else 0
+        gap_s = min(self.FIRST_S * 2.0 ** min(streak - 1, 8), self.MOST_S) if streak else 0.0
+        at_s = max(now, last_s + gap_s)
+        self._starts[what] = (at_s, streak)
+        await asyncio.sleep(at_s - now)
+
+
 class Watch:
     """kopf's thread. `ended` resolves when kopf ends for any reason; the process must then end too."""
 
@@ -54,10 +82,11 @@ class Watch:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
+        pace = Pace()
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.AiohttpSession:
-            return await _session(kubeconfig)
+            return await _session(kubeconfig, pace)
 
         @kopf.on.cleanup(registry=registry)
         async def cleanup(**_: Any) -> None:
@@ -160,6 +189,7 @@ def settings() -> kopf.OperatorSettings:
     result.watching.reconnect_backoff = 1.0
     result.networking.enforce_retry_after = True
     result.networking.connect_timeout = 10
+    result.networking.error_backoffs = _BACKOFFS_S
     result.process.ultimate_exiting_timeout = None
     for child in CHILDREN:
         result.watching.label_selectors[child.plural] = names.DEPLOYMENT_LABEL
@@ -171,7 +201,7 @@ def _tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     _log.warning("in kopf: %s", " ".join(str(context.get("exception") or context["message"]).split()))
 
 
-async def _session(kubeconfig: str | None) -> kopf.AiohttpSession:
+async def _session(kubeconfig: str | None, pace: Pace) -> kopf.AiohttpSession:
     """A session of its own for each login: kopf closes it when the server says 401."""
     try:
         configuration = await credentials.load(kubeconfig)
@@ -183,7 +213,10 @@ async def _session(kubeconfig: str | None) -> kopf.AiohttpSession:
             request.headers["Authorization"] = value
         if configuration.tls_server_name:
             request.server_hostname = configuration.tls_server_name
-        return await handler(request)
+        if "watch" in request.url.query:
+            await pace.wait(request.url.path)
+        async with asyncio.timeout(_HEADERS_S):
+            return await handler(request)
 
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=credentials.tls(configuration)),

@@ -140,5 +140,5 @@ def _untold(ended: Mapping[str, Any]) -> str:
 
 def _clipped(text: str) -> str:
     """Somebody else's words on one line, cut to what fits a sentence of ours."""
-    line = " ".join(text.split())
+    line = " ".join(text.split()).encode(errors="replace").decode()  # JSON can hold half a character
     return line if len(line) <= _SENTENCE_LIMIT else line[: _SENTENCE_LIMIT - 1] + "…"

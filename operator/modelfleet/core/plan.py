@@ -22,6 +22,10 @@ Amount = Annotated[str, AfterValidator(_amount)]
 """A canonical quantity; empty where there is none."""
 
 
+_Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_Seconds = Annotated[float, Field(ge=0, le=10**9)]
+
+
 def mounted(claim: str, path: str) -> str:
     """Where a folder of a claim is in a pod that mounts it."""
     return "/".join(part for part in (names.MODELS_MOUNT, claim, path) if part)
@@ -35,9 +39,9 @@ class Limits(_Part):
     """Times in seconds. `drain_s`: the longest wait for requests in flight; `propagation_s`: how long arrivals are
     still served after the pod left the endpoints; `start_deadline_s`: from process start to the first token."""
 
-    start_deadline_s: float = Field(serialization_alias="startDeadline_s", validation_alias="startDeadline_s")
-    drain_s: float = Field(serialization_alias="drain_s", validation_alias="drain_s")
-    propagation_s: float = Field(serialization_alias="propagation_s", validation_alias="propagation_s")
+    start_deadline_s: _Seconds = Field(serialization_alias="startDeadline_s", validation_alias="startDeadline_s")
+    drain_s: _Seconds = Field(serialization_alias="drain_s", validation_alias="drain_s")
+    propagation_s: _Seconds = Field(serialization_alias="propagation_s", validation_alias="propagation_s")
 
 
 class Predicted(_Part):
@@ -101,11 +105,11 @@ class Plan(_Part):
 
     image: str
     image_pull_policy: str
-    class_name: str
+    class_name: Annotated[str, Field(max_length=253)]
     device: str
-    tensor: int
+    tensor: _Count
     resource_name: str
-    accelerators: int
+    accelerators: _Count
     host_cpu: Amount = ""
     host_memory: Amount = ""
     shared_memory: str

@@ -18,6 +18,8 @@ from modelfleet.core.plan import Plan, read
 from modelfleet.core.render.config_map import config_map
 from modelfleet.core.render.revision import controller_revision
 
+_HIGHEST = 2**63 - 1  # what the API server can store
+
 HISTORY_LIMIT = 10
 """Revisions without pods that are kept, so that a spec that is set back finds its plan again."""
 
@@ -55,7 +57,7 @@ def current(digest: str, fresh: Plan, known: Mapping[str, Revision]) -> Revision
     plan = stored.plan if stored is not None and stored.digest == digest else fresh
     others = [other.number for other in known.values() if other is not stored]
     highest = max(others, default=0)
-    number = stored.number if stored is not None and stored.number > highest else highest + 1
+    number = stored.number if stored is not None and stored.number > highest else min(highest + 1, _HIGHEST)
     return Revision(digest, number, plan)
 
 

@@ -74,7 +74,8 @@ def decide_step(scene: Scene) -> Step:
     """The step. Every pod of the scene is left alone, deleted, drained, or put back to serving."""
     live = [pod for pod in scene.pods if not pod.terminating]
     ended, retry_s = _ended(scene, live)
-    standing = [pod for pod in live if pod not in ended]
+    due = {pod.name for pod in ended}
+    standing = [pod for pod in live if pod.name not in due]
     old = [pod for pod in standing if pod.revision != scene.revision]
     current = [pod for pod in standing if pod.revision == scene.revision]
     way = _way(scene, old, current)
@@ -139,7 +140,7 @@ def _makes_room(old: PodView, stuck: PodView) -> bool:
 def _old_victims(scene: Scene, old: list[PodView], current: list[PodView], way: Way) -> list[PodView]:
     """Old pods that leave now: the hopeless at once, the others as far as the Ready ones allow."""
     hopeless = [pod for pod in old if pod.hopeless or pod.unschedulable]
-    rest = sorted((pod for pod in old if pod not in hopeless), key=_leaves_first)
+    rest = sorted((pod for pod in old if not (pod.hopeless or pod.unschedulable)), key=_leaves_first)
     up = sum(pod.ready for pod in [*rest, *current])
     floor = scene.replicas
     if way is Way.DELETE_FIRST:

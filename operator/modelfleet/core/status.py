@@ -63,10 +63,11 @@ def last_decision(s: Situation) -> ScalingDecision | None:
     if s.intent.wish is None:
         return before
     made: ReplicasDecision = s.intent.wish.replicas
-    now = (made.replicas, str(made.reason), made.detail[:_DETAIL_LIMIT], made.bound)
-    if before is not None and (before.to, before.reason, before.detail, before.bound) == now:
-        return before
-    to, reason, detail, bound = now
+    now = (made.replicas, str(made.reason), made.detail[:_DETAIL_LIMIT])
+    if before is not None and (before.to, before.reason, before.detail) == now:
+        # Only the bound can differ, and one that another manager wrote stays there whatever we apply.
+        return before.model_copy(update={"bound": made.bound})
+    (to, reason, detail), bound = now, made.bound
     was = before.to if before is not None else len(s.replicas)
     at = s.world.now.replace(microsecond=0)
     return ScalingDecision(from_=was, to=to, reason=reason, detail=detail, bound=bound, at=at)

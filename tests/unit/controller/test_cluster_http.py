@@ -151,6 +151,29 @@ async def test_a_write_is_waited_for_no_longer_than_the_process_may_write(tmp_pa
             await cluster.create(BODY)
 
 
+@pytest.mark.looptime(start=0)
+@pytest.mark.parametrize(
+    ("ask", "limit_s"),
+    [
+        pytest.param(lambda cluster: cluster.served("modelfleet.dev/v1alpha1"), 5, id="a discovery"),
+        pytest.param(lambda cluster: cluster.get(CONFIG_MAPS, "a", "n"), 15, id="a read"),
+        pytest.param(lambda cluster: cluster.list(CONFIG_MAPS, "n"), 15, id="a list"),
+        pytest.param(lambda cluster: cluster.create(BODY), 30, id="a write, which may wait for webhooks"),
+    ],
+)
+async def test_a_request_that_is_swallowed_is_given_up(tmp_path, ask, limit_s):
+    async def swallow(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    listening = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    configuration = await credentials.load(kubeconfig(tmp_path, url))
+    async with listening, KubernetesCluster(configuration) as cluster:
+        with pytest.raises(ApiError, match="no answer"):
+            await ask(cluster)
+    assert asyncio.get_running_loop().time() == pytest.approx(limit_s, abs=0.5)
+
+
 @pytest.mark.parametrize("status", [400, 403, 422])
 async def test_what_the_server_does_not_take_is_a_value_with_its_words(server, cluster, status):
     server.script = [failure(status, "exceeded quota")]

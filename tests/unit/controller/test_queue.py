@@ -211,3 +211,11 @@ async def test_fifty_thousand_adds_of_fifty_keys_are_fifty_runs():
             queue.add(str(n % 50))
         await asyncio.sleep(10)
     assert sorted(key for _, key in runs.at) == sorted(str(n) for n in range(50))
+
+
+async def test_a_retry_may_bound_its_own_back_off_and_what_the_server_asked_for_beats_it():
+    queue, runs = new_queue(), Runs(*[Retry(most_s=3.0)] * 5, Retry(not_before_s=6.0, most_s=3.0))
+    async with working(queue, runs):
+        queue.add("a", 0)
+        await asyncio.sleep(60)
+    assert runs.times == [0, 1, 3, 6, 9, 12, 18]

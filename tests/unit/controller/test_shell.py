@@ -14,7 +14,7 @@ from modelfleet.controller.cluster import CONFIG_MAPS, DEPLOYMENTS, ApiError, Re
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Forget, Retry
-from modelfleet.controller.shell import TAKEN_RECHECK_S, Parts, Shell
+from modelfleet.controller.shell import PASSES_S, REFUSED_S, TAKEN_RECHECK_S, Parts, Shell
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Apply, Create, Delete, Event, Outcome
 from modelfleet.core.snapshot import Settings, World
@@ -153,7 +153,7 @@ async def test_a_name_that_is_known_to_be_held_is_not_tried_again_until_it_is_fr
 async def test_what_the_api_server_refuses_is_in_the_status_and_goes_when_it_is_taken():
     bench = Bench(create_once)
     bench.cluster.faults.append(lambda verb, kind, name: Refused("exceeded quota") if verb == "create" else None)
-    assert isinstance(await bench.shell.reconcile(KEY), Retry)
+    assert await bench.shell.reconcile(KEY) == Retry(most_s=REFUSED_S)
     assert (await bench.stored())["status"] == {"selector": "exceeded quota"}
     bench.cluster.faults.clear()
     assert await bench.shell.reconcile(KEY) == Done(60.0)
@@ -162,7 +162,7 @@ async def test_what_the_api_server_refuses_is_in_the_status_and_goes_when_it_is_
 
 async def test_a_child_that_changed_between_read_and_write_means_to_look_again():
     bench = Bench(lambda world: Outcome((Apply(child(), "another-uid"),), {}))
-    assert isinstance(await bench.shell.reconcile(KEY), Retry)
+    assert await bench.shell.reconcile(KEY) == Retry(most_s=PASSES_S)
     assert bench.results == ["stale"]
 
 
@@ -186,7 +186,7 @@ async def test_an_api_error_is_one_log_line_without_a_traceback_and_a_back_off(c
     bench = Bench(create_once)
     bench.cluster.faults.append(failing)
     with caplog.at_level(logging.INFO, "modelfleet"):
-        assert await bench.shell.reconcile(KEY) == Retry(7.0)
+        assert await bench.shell.reconcile(KEY) == Retry(7.0, PASSES_S)
     assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
 
 

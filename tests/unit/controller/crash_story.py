@@ -1,0 +1,286 @@
+"""A ModelDeployment's life on the fake cluster, with an operator that can be killed before and after each API call.
+
+A story is driven by what would drive it on a cluster: an operator reconciles when a watch would tell it of a change,
+when its own timer is due and when it has just begun; between its runs the nodes and the garbage collector take steps.
+No periodic resync helps it.
+"""
+
+import asyncio
+import copy
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fake_cluster import FakeCluster
+from modelfleet.api import names
+from modelfleet.controller.cluster import CHILDREN, DEPLOYMENTS, ApiError, Cluster, WriteResult
+from modelfleet.controller.events import Recorder
+from modelfleet.controller.gather import Gatherer
+from modelfleet.controller.queue import Done, Retry
+from modelfleet.controller.shell import Parts, Shell
+from modelfleet.controller.triggers import Key
+from modelfleet.core.reconcile import plan
+from modelfleet.core.rollout import SURGE
+from modelfleet.core.snapshot import Settings
+
+KEY = Key("team", "chat")
+PROPAGATION_S = 5.0
+_START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_MOST_STEPS = 600
+_MOVING = ("uid", "resourceVersion", "creationTimestamp", "generation")
+_READY = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
+
+
+class Killed(BaseException):
+    """The process is gone. No `except Exception` survives it."""
+
+
+@dataclass
+class Fate:
+    """Counts the boundaries of API calls (two a call: before and after it) over all processes of a story.
+
+    At those in `deaths` the process is killed; at those in `cuts` it loses the request (before) or the answer (after)
+    and goes on. With `writes_only`, reads have no boundaries: between two writes the cluster is the same anyway.
+    """
+
+    deaths: frozenset[int] = frozenset()
+    cuts: frozenset[int] = frozenset()
+    writes_only: bool = False
+    passed: int = 0
+
+    def boundary(self) -> None:
+        """Passes one. Raises Killed or ApiError."""
+        here, self.passed = self.passed, self.passed + 1
+        if here in self.deaths:
+            raise Killed
+        if here in self.cuts:
+            raise ApiError("no answer")
+
+
+class MortalCluster:
+    """The cluster as one process sees it. Once that is killed, nothing of it reaches the cluster."""
+
+    def __init__(self, cluster: FakeCluster, fate: Fate, look: Callable[[], None]) -> None:
+        self._cluster, self._fate, self._look, self._dead = cluster, fate, look, False
+
+    async def get(self, *args: Any) -> Any:
+        return await self._call(lambda: self._cluster.get(*args), reads=True)
+
+    async def list(self, *args: Any) -> Any:
+        return await self._call(lambda: self._cluster.list(*args), reads=True)
+
+    async def served(self, group_version: str) -> frozenset[str]:
+        return await self._cluster.served(group_version)
+
+    async def create(self, manifest: Any) -> WriteResult:
+        return await self._call(lambda: self._cluster.create(manifest))
+
+    async def apply(self, manifest: Any, uid: str) -> WriteResult:
+        return await self._call(lambda: self._cluster.apply(manifest, uid))
+
+    async def apply_status(self, manifest: Any) -> WriteResult:
+        return await self._call(lambda: self._cluster.apply_status(manifest))
+
+    async def merge(self, *args: Any) -> WriteResult:
+        return await self._call(lambda: self._cluster.merge(*args))
+
+    async def delete(self, *args: Any) -> WriteResult:
+        return await self._call(lambda: self._cluster.delete(*args))
+
+    async def _call(self, work: Callable[[], Awaitable[Any]], *, reads: bool = False) -> Any:
+        counted = not (reads and self._fate.writes_only)
+        self._boundary(counted)
+        result = await work()
+        if not reads:
+            self._look()
+        self._boundary(counted)
+        return result
+
+    def _boundary(self, counted: bool) -> None:
+        if self._dead:
+            raise Killed
+        if counted:
+            try:
+                self._fate.boundary()
+            except Killed:
+                self._dead = True
+                raise
+
+
+class Process:
+    """One life of the operator: what it has in memory ends with it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        settings = Settings(worker_image="worker:1", propagation_s=PROPAGATION_S)
+        self._recorder = Recorder(cluster, "test", _now)
+        gatherer = Gatherer(cluster, settings, _now)
+        self._shell = Shell(Parts(cluster, gatherer, self._recorder, plan, _now, self._told))
+        self.bugs: list[str] = []
+        self.seen: object = None
+        self.wake_at_s = -math.inf  # it lists everything at its start
+
+    async def reconcile(self) -> None:
+        """One run, and the events that it made."""
+        match await self._shell.reconcile(KEY):
+            case Done(again_after_s):
+                self.wake_at_s = math.inf if again_after_s is None else _clock_s() + again_after_s
+            case Retry():
+                self.wake_at_s = _clock_s() + 1.0
+            case _:
+                self.wake_at_s = math.inf
+        await self._recorder.flush()
+
+    def _told(self, result: str, _: float) -> None:
+        if result == "bug":
+            self.bugs.append(result)
+
+
+@dataclass
+class Guard:
+    """What must hold at every moment of a story. Raises AssertionError.
+
+    `floor`: replicas that serve all the time; `ceiling`: replicas that are wanted at most; `plans`: different plans.
+    """
+
+    cluster: FakeCluster
+    floor: int
+    ceiling: int
+    plans: int
+    _off_since_s: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """At what is there now."""
+        pods = [pod for pod in objects(self.cluster, "pods") if "deletionTimestamp" not in pod["metadata"]]
+        by_owner = Counter(_owner(pod) for pod in pods)
+        assert all(count <= self.ceiling + SURGE for count in by_owner.values()), f"too many pods: {by_owner}"
+        serving = [pod for pod in pods if _ready(pod) and _serves(pod)]
+        assert len(serving) >= self.floor, f"{len(serving)} replicas serve"
+        for plural in ("configmaps", "controllerrevisions"):
+            assert max(Counter(map(_owner, objects(self.cluster, plural))).values(), default=0) <= self.plans
+        for plural in (child.plural for child in CHILDREN):
+            for child in objects(self.cluster, plural):
+                assert _owner(child), f"{plural} {child['metadata']['name']} has no owner"
+        off = [pod["metadata"]["uid"] for pod in pods if not _serves(pod)]
+        self._off_since_s = {uid: self._off_since_s.get(uid, _clock_s()) for uid in off}
+
+    def before_write(self, verb: str, kind: str, name: str) -> None:
+        """A Ready pod is deleted only after it was out of the Service for the propagation time."""
+        if (verb, kind) != ("delete", "Pod"):
+            return
+        pod = next(pod for pod in objects(self.cluster, "pods") if pod["metadata"]["name"] == name)
+        if _ready(pod):
+            since_s = self._off_since_s.get(pod["metadata"]["uid"], math.inf)
+            assert _clock_s() - since_s >= PROPAGATION_S, f"pod {name} is deleted while requests may come"
+
+
+async def live(cluster: FakeCluster, fate: Fate, guard: Guard) -> int:
+    """Until nothing moves any more; how often the operator was killed."""
+    process, deaths = None, 0
+    cluster.faults[:] = [guard.before_write]
+    for _ in range(_MOST_STEPS):
+        if process is None:
+            process = Process(MortalCluster(cluster, fate, guard.look))
+        noticed = _noticed(cluster)
+        if process.seen != noticed or _clock_s() >= process.wake_at_s:
+            process.seen = noticed
+            try:
+                await process.reconcile()
+            except Killed:
+                process, deaths = None, deaths + 1
+                continue
+            assert not process.bugs
+        elif not _world_steps(cluster) and process.wake_at_s == math.inf:
+            return deaths
+        guard.look()
+        await asyncio.sleep(0.5)
+    raise AssertionError(f"not at rest after {_MOST_STEPS} steps; the last writes: {cluster.writes[-10:]}")
+
+
+def objects(cluster: FakeCluster, plural: str) -> tuple[dict[str, Any], ...]:
+    """Everything of a kind in the key's namespace."""
+    return cluster.all_of(plural, KEY.namespace)
+
+
+def picture(cluster: FakeCluster) -> dict[tuple[str, str], Any]:
+    """What is there, without what differs from run to run: uids, versions, times."""
+    found = {}
+    for plural in (DEPLOYMENTS.plural, *(child.plural for child in CHILDREN)):
+        for stored in objects(cluster, plural):
+            found[plural, stored["metadata"]["name"]] = _without_times(stored)
+    return found
+
+
+def pod_moves(cluster: FakeCluster) -> Counter[tuple[str, str]]:
+    """How often each pod was created and deleted by the operator."""
+    return Counter((verb, name) for verb, kind, name in cluster.writes if kind == "Pod" and verb != "apply")
+
+
+def _without_times(stored: Mapping[str, Any]) -> Any:
+    plain = copy.deepcopy(dict(stored))
+    for name in _MOVING:
+        plain["metadata"].pop(name, None)
+    for owner in plain["metadata"].get("ownerReferences", ()):
+        owner.pop("uid")
+    for condition in plain.get("status", {}).get("conditions", ()):
+        condition.pop("lastTransitionTime", None)
+    status = plain.get("status", {})
+    status.pop("observedGeneration", None)
+    # What it was decided from, and when: a killed operator may have come further than it could tell.
+    for field_name in ("from", "at"):
+        status.get("scaling", {}).get("lastDecision", {}).pop(field_name, None)
+    return plain
+
+
+def _noticed(cluster: FakeCluster) -> object:
+    """What the watches have shown by now: every child's version, and of a ModelDeployment all but its status."""
+    children = {
+        (plural, stored["metadata"]["name"]): stored["metadata"]["resourceVersion"]
+        for plural in ("acceleratorclasses", *(child.plural for child in CHILDREN))
+        for stored in cluster.all_of(plural)
+    }
+    owners = [
+        (stored["metadata"]["uid"], stored["metadata"]["generation"]) for stored in objects(cluster, DEPLOYMENTS.plural)
+    ]
+    return children, owners
+
+
+def _world_steps(cluster: FakeCluster) -> bool:
+    """The scheduler, the kubelets and the garbage collector take a step; whether anything moved."""
+    owners = {stored["metadata"]["uid"] for stored in objects(cluster, DEPLOYMENTS.plural)}
+    moved = False
+    for resource in CHILDREN:
+        for stored in objects(cluster, resource.plural):
+            name, terminating = stored["metadata"]["name"], "deletionTimestamp" in stored["metadata"]
+            if terminating or _owner(stored) not in owners:
+                cluster.remove(resource, name, KEY.namespace)
+            elif resource.kind != "Pod" or _ready(stored):
+                continue
+            elif "nodeName" not in stored["spec"]:
+                cluster.put({**stored, "spec": {**stored["spec"], "nodeName": "node"}, "status": {"phase": "Pending"}})
+            else:
+                cluster.put({**stored, "status": {"phase": "Running", "conditions": _READY}})
+            moved = True
+    return moved
+
+
+def _owner(stored: Mapping[str, Any]) -> str:
+    return next((owner["uid"] for owner in stored["metadata"].get("ownerReferences", ()) if owner["controller"]), "")
+
+
+def _ready(pod: Mapping[str, Any]) -> bool:
+    return _READY[1] in pod.get("status", {}).get("conditions", ())
+
+
+def _serves(pod: Mapping[str, Any]) -> bool:
+    return pod["metadata"]["labels"].get(names.SERVING_LABEL) == "true"
+
+
+def _clock_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _now() -> datetime:
+    return _START + timedelta(seconds=_clock_s())
