@@ -111,7 +111,7 @@ def test_bad_values_are_refused_with_a_reason(settings: tuple[str, ...], sentenc
 
 
 def test_the_catalogue_can_be_left_out_whole() -> None:
-    done = template(*IMAGES, "acceleratorClasses=null")
+    done = template(*IMAGES, "acceleratorClasses=null", "catalogue.enabled=false")
     assert done.returncode == 0, done.stderr
     assert names.CLASS_KIND not in {document["kind"] for document in yaml.safe_load_all(done.stdout) if document}
 
