@@ -16,8 +16,8 @@ from modelfleet.core.perf.workload import Lengths, Load
 _STEPS = 72
 _SCALES = (1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
 _ENDS_EARLY = (
-    " The plan ends before the line falls: a step with the whole token budget has to stay inside TPOT, and a prompt of the"
-    " 95th percentile inside TTFT."
+    " The plan ends before the line falls: a step with the whole token budget has to stay inside TPOT, and a prompt of"
+    " the 95th percentile inside TTFT."
 )
 _BOUNDS = {"ttft": "TTFT", "tpot": "TPOT", "kv": "KV room", "throughput": "throughput"}
 
