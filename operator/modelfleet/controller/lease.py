@@ -82,7 +82,8 @@ class Elected:
 
     With `rivals`, it leads only while no other installation serves one of its namespaces. They are looked for before
     the Lease is taken, so that a refused one writes nothing, and after: of two that take theirs at once, each of whom
-    writes before it looks, at least one sees the other's and gives up. A leader need not look again.
+    writes before it looks, at least one sees the other's and gives up. A leader looks again only when its Lease was
+    taken away and it makes it anew.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Elected:
             if (why := self._loss()) is not None:
                 self._held = None
                 return f"the Lease {self._me.namespace}/{self._me.name} is lost: {why}"
-        return "the Lease was given up"
+        return self._fault or "the Lease was given up"
 
     async def release(self) -> None:
         held, self._held = self._held, None
@@ -174,7 +175,7 @@ class Elected:
                     told = await self._step()
             told, self._fault, self._rivalled = told or "", None, False
         except _RivalLeadsError as error:
-            self._version, self._rivalled = None, True
+            self._held, self._version, self._rivalled = None, None, True
             told = self._fault = f"not leading: {error}"
         except (ApiError, TimeoutError) as error:
             self._version = None  # it may have been stored all the same
@@ -194,14 +195,14 @@ class Elected:
         if decision.step is Step.WAIT:
             self._version = None
             return f"standing by: {decision.reason}"
-        first = self._held is None
+        first, create = self._held is None, decision.step is Step.CREATE
         if first:
             await self._give_way()
         record = election.record_for(self._sight, self._me.identity, self._now(), self._timing)
         sent_s = self._clock_s()
-        if not await self._write(record, create=decision.step is Step.CREATE):
+        if not await self._write(record, create=create):
             return None
-        if first:
+        if first or create:
             await self._give_way()
         self._held = Held(sent_s)
         if first:

@@ -5,6 +5,7 @@ Each installation's Lease carries a label, by which the others find it, and name
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from modelfleet.api import names
@@ -27,7 +28,7 @@ class Rivals:
         """`own` is our Lease; `namespaces` those that we serve, none named being all."""
         self._cluster, self._own, self._timing = cluster, own, timing or Timing()
         self._namespaces = frozenset(namespaces) or frozenset({_EVERYWHERE})
-        self._seen: dict[Address, Sight] = {}
+        self._seen: dict[Address, _Seen] = {}
 
     @property
     def marks(self) -> dict[str, Any]:
@@ -40,20 +41,45 @@ class Rivals:
     async def find(self) -> str | None:
         """The sentence about one that leads now and shares a namespace with us. Raises ApiError.
 
-        A holder counts as leading until its record has been seen unchanged for its whole duration by our own clock.
+        A holder counts as leading until its record has been seen unchanged, or gone, for its whole duration by our own
+        clock: who has lost its Lease goes on writing for as long.
         """
         now_s = asyncio.get_running_loop().time()
-        seen, rivals = {}, []
-        for stored in await self._cluster.list(LEASES, None, _SELECTOR):
-            address = (stored["metadata"]["namespace"], stored["metadata"]["name"])
-            if address == self._own:
-                continue
-            seen[address] = election.see(self._seen.get(address), election.read(stored.get("spec")), now_s)
-            shared = _shared(self._namespaces, _served(stored))
-            if shared and election.decide(seen[address], _NOBODY, now_s, self._timing).step is Step.WAIT:
-                rivals.append(_sentence(address, seen[address].record.holder, shared))
-        self._seen = seen
-        return min(rivals, default=None)
+        stored = await self._cluster.list(LEASES, None, _SELECTOR)
+        there = {_address(lease): lease for lease in stored if _address(lease) != self._own}
+        seen = {address: _Seen(self._sight(address, lease, now_s), _served(lease)) for address, lease in there.items()}
+        for address in self._seen.keys() - there.keys():
+            seen[address] = _Seen(self._sight(address, None, now_s), self._seen[address].served)
+        self._seen = {address: each for address, each in seen.items() if self._leads(each, now_s) or address in there}
+        rivals = {
+            address: shared
+            for address, each in self._seen.items()
+            if self._leads(each, now_s) and (shared := _shared(self._namespaces, each.served))
+        }
+        if not rivals:
+            return None
+        first = min(rivals)
+        return _sentence(first, self._seen[first].sight.record.holder, rivals[first])
+
+    def _sight(self, address: Address, lease: Raw | None, now_s: float) -> Sight:
+        before = self._seen.get(address)
+        record = None if lease is None else election.read(lease.get("spec"))
+        return election.see(None if before is None else before.sight, record, now_s)
+
+    def _leads(self, seen: "_Seen", now_s: float) -> bool:
+        return election.decide(seen.sight, _NOBODY, now_s, self._timing).step is Step.WAIT
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is known of another's Lease."""
+
+    sight: Sight
+    served: frozenset[str]
+
+
+def _address(lease: Raw) -> Address:
+    return str(lease["metadata"]["namespace"]), str(lease["metadata"]["name"])
 
 
 def _served(lease: Raw) -> frozenset[str]:

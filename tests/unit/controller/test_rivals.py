@@ -9,7 +9,7 @@ import pytest
 
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import LEASES
+from modelfleet.controller.cluster import LEASES, Refused
 from modelfleet.controller.lease import Candidate, Elected
 from modelfleet.controller.rivals import Rivals
 
@@ -28,8 +28,8 @@ def now():
 
 def installed(cluster, release, *namespaces, identity="operator_1"):
     """The leadership of one operator process of a release in a namespace of its own."""
-    rivals = Rivals(cluster, (release, "modelfleet"), namespaces)
-    return Elected(cluster, Candidate(release, "modelfleet", f"{release}-{identity}"), now, rivals=rivals)
+    rivals = Rivals(cluster, (release, release), namespaces)
+    return Elected(cluster, Candidate(release, release, f"{release}-{identity}"), now, rivals=rivals)
 
 
 @pytest.fixture
@@ -84,12 +84,12 @@ async def test_the_one_that_does_not_lead_says_why_once_and_writes_nothing(clust
         await asyncio.sleep(SETTLED_S)
     sentence = (
         "not leading: namespaces chat, search are served by another installation of modelfleet: one-operator_1 holds"
-        " the Lease one/modelfleet; uninstall one of the two, or give each its own namespaces (the chart's"
+        " the Lease one/one; uninstall one of the two, or give each its own namespaces (the chart's"
         " operator.namespaces, --namespaces)"
     )
     assert refused.fault() == sentence
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("WARNING", sentence)]
-    assert await cluster.get(LEASES, "modelfleet", "two") is None
+    assert await cluster.get(LEASES, "two", "two") is None
 
 
 async def test_it_takes_over_soon_when_the_other_is_uninstalled(cluster, run):
@@ -119,7 +119,7 @@ async def test_it_takes_over_from_one_that_was_killed_only_when_that_lease_has_e
 
 async def test_a_lease_of_an_earlier_version_that_is_taken_over_is_marked(cluster, run):
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1}
-    place = {"name": "modelfleet", "namespace": "one"}
+    place = {"name": "one", "namespace": "one"}
     cluster.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": place, "spec": spec})
     run(installed(cluster, "one", "chat"))
     await asyncio.sleep(SETTLED_S)
@@ -127,13 +127,13 @@ async def test_a_lease_of_an_earlier_version_that_is_taken_over_is_marked(cluste
     run(two)
     await asyncio.sleep(SETTLED_S)
     assert two.leads is False
-    stored = await cluster.get(LEASES, "modelfleet", "one")
+    stored = await cluster.get(LEASES, "one", "one")
     assert stored["metadata"]["annotations"] == {names.SERVES_ANNOTATION: "chat"}
 
 
 async def test_a_lease_that_does_not_say_what_is_served_counts_as_serving_everything(cluster, run):
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 15}
-    place = {"name": "modelfleet", "namespace": "one", "labels": {names.LEASE_LABEL: names.LEADER_LEASE}}
+    place = {"name": "one", "namespace": "one", "labels": {names.LEASE_LABEL: names.LEADER_LEASE}}
     cluster.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": place, "spec": spec})
     two = installed(cluster, "two", "search")
     run(two)
@@ -185,3 +185,46 @@ async def test_of_three_that_come_and_go_on_a_slow_network_never_two_may_write_a
             await leadership.release()
         start(release)
         everyone.append(alive[release][0])
+
+
+MOMENTS = [step * 0.25 for step in range(16)]  # a renewal comes every 2 s, a look after 2 to 4 s
+
+
+@pytest.mark.parametrize("moment_s", MOMENTS)
+async def test_a_lease_that_is_deleted_by_hand_still_counts_for_as_long_as_its_leader_may_write(cluster, run, moment_s):
+    one, two = installed(cluster, "one"), installed(cluster, "two")
+    run(one)
+    await asyncio.sleep(SETTLED_S)
+    run(two)
+    await asyncio.sleep(SETTLED_S + moment_s)
+    cluster.remove(LEASES, "one", "one")
+    for _ in range(100):
+        await asyncio.sleep(0.2)
+        assert (one.write_left_s() > 0) + (two.write_left_s() > 0) <= 1
+    assert (one.leads, two.leads) == (True, False)
+
+
+async def test_one_that_cannot_make_its_lease_anew_is_followed_only_when_it_may_no_longer_write(cluster, run):
+    one, two = installed(cluster, "one"), installed(cluster, "two")
+    run(one)
+    await asyncio.sleep(SETTLED_S)
+    run(two)
+    await asyncio.sleep(SETTLED_S)
+    cluster.remove(LEASES, "one", "one")
+    cluster.faults.append(lambda verb, kind, name: Refused("it is being terminated") if name == "one" else None)
+    for _ in range(150):
+        await asyncio.sleep(0.2)
+        assert (one.write_left_s() > 0) + (two.write_left_s() > 0) <= 1
+    assert two.leads
+
+
+@pytest.mark.parametrize("moment_s", MOMENTS)
+async def test_a_leader_whose_lease_was_deleted_looks_for_rivals_when_it_makes_it_anew(cluster, run, moment_s):
+    one, two = installed(cluster, "one"), installed(cluster, "two")
+    task = run(one)
+    await asyncio.sleep(SETTLED_S + moment_s)
+    cluster.remove(LEASES, "one", "one")
+    run(two)  # it never saw the Lease
+    await asyncio.sleep(10)
+    assert task.done() == two.leads
+    assert one.leads != two.leads
