@@ -15,6 +15,7 @@ from modelfleet.api.reasons import Reason
 from modelfleet.cli.plan_files import read_files
 from modelfleet.cli.plan_flags import AskError
 from modelfleet.cli.plan_text import columns, headed, wrapped
+from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError
 from modelfleet.core import raw
 
@@ -46,7 +47,7 @@ def register(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the explanation. 0: it was found; 2: it cannot be read."""
     try:
-        print("\n".join(lines(_found(arguments))))
+        show("\n".join(lines(_found(arguments))))
     except (ExplainError, AskError, UnreadableError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
@@ -192,9 +193,25 @@ def _changes(status: Mapping[str, Any]) -> Iterator[str]:
             told.setdefault(str(reason), reason.remedy)
     for name, remedy in told.items():
         yield from wrapped(f"  - {name}: {remedy}", "    ")
+    for pool in raw.items(status, "plan", "pools"):
+        capacity = _capacity(pool)
+        if capacity is not None:
+            yield from wrapped(
+                f"  - More load: above {capacity:g} requests a second the promise needs more replicas on"
+                f" {raw.text(pool, 'class')}, up to spec.scaling.maxReplicas.",
+                "    ",
+            )
     if raw.text(status, "plan", "revision"):
         yield from wrapped(
             "  - The plan is pinned: it changes when the spec or a class that it names changes, and not when the"
             " operator or a profile does. `modelfleet plan -f FILE` shows a changed spec's plan before it is applied.",
             "    ",
         )
+
+
+def _capacity(pool: Mapping[str, Any]) -> float | None:
+    """The load up to which the pool's replicas keep the promise; None where nothing is predicted."""
+    try:
+        return float(raw.text(pool, "predicted", "kneeRequestsPerSecond")) * raw.integer(pool, "replicas")
+    except ValueError:
+        return None

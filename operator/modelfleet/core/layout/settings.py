@@ -84,12 +84,10 @@ def _schemes(ask: Ask, case: Case) -> dict[str, str]:
 
 def _admission(ask: Ask, budget: Budget, predicted: Predicted) -> Admission:
     binding = min(ask.demand.wanted, key=lambda one: one.limits.ttft_s)
-    longest = max(ask.demand.lengths.input_p95_tokens or 0.0, ask.demand.lengths.input_tokens)
-    fresh = max(1.0, longest - ask.demand.lengths.shared_prefix_tokens)
     return decide_admission(
         ask.question.engine_version,
         ttft_s=binding.limits.ttft_s,
-        prefill_s=fresh / budget.prefill_tokens_per_s,
+        prefill_s=budget.prompt_s(binding.long_prompt_tokens),
         prefill_tokens_per_s=budget.prefill_tokens_per_s,
         knee_concurrency=predicted.knee_concurrency,
     )
@@ -123,10 +121,8 @@ def _cap_reason(ask: Ask, case: Case, predicted: Predicted) -> Reason:
     if ask.question.pins.sequence_cap is not None:
         sentence = f"{cap} sequences at the same time, as {place(ask.question, 'pins.sequence_cap')} says"
     elif cap in (MOST_SEQUENCES, case.setup.token_budget):
-        sentence = (
-            f"{cap} sequences at the same time: the KV cache has room for more, a step of {case.setup.token_budget}"
-            " tokens or the engine's largest default has not"
-        )
+        end = f"a step of {cap} tokens has none left" if cap == case.setup.token_budget else "the engine takes no more"
+        sentence = f"{cap} sequences at the same time: the KV cache has room for more, {end}"
     else:
         rank = " of a rank" if case.layout.data > 1 else ""
         sentence = (
