@@ -228,6 +228,7 @@ def test_a_row_with_more_cells_than_columns_is_bad(tmp_path, dense):
         pytest.param("rows.csv", "no/folder/out.csv", "no/folder/out.csv: no such file", id="no place for the output"),
         pytest.param("rows.csv", "rows.csv", "the output would replace the rows", id="the input as output"),
         pytest.param(".", "out.csv", "is a directory", id="a folder"),
+        pytest.param("rows.csv", "/dev/full", "/dev/full: no space left on device", id="a full disk"),
     ],
 )
 def test_files_that_cannot_be_used(file, output, sentence, tmp_path, monkeypatch, capsys: Captured):
