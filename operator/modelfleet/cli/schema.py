@@ -6,6 +6,7 @@ out, except that a field is required or refused: an editor underlines shapes, `m
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -118,7 +119,7 @@ def _declared(node: Schema) -> tuple[set[str], list[str]]:
         name = rule.get("fieldPath", "").lstrip(".")
         if rule["rule"] == f"!has(self.{name})":
             refused.add(name)
-        elif rule["reason"] == "FieldValueRequired":
+        elif re.fullmatch(rf"has\(self\.{name}\)( \|\| has\(self\.\w+\))?", rule["rule"]):
             required.append(name)
     return refused, required
 
