@@ -34,7 +34,7 @@ class Assassin:
     def aim(self, choose):
         self.struck.clear()
         self.after, self.writes_only = choose.random() < 0.5, choose.random() < 0.8
-        self.at, self.seen = choose.randint(1, 10) if self.writes_only else choose.randint(1, 40), 0
+        self.at, self.seen = choose.randint(1, 4) if self.writes_only else choose.randint(1, 20), 0
 
     def strike(self):
         if not self.struck.is_set():

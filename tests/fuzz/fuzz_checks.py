@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from modelfleet.api import names
 from modelfleet.api.crd import KINDS
 from modelfleet.api.reasons import EventReason, Reason
 from modelfleet.cli.schema import json_schema
+from modelfleet.controller.cluster import CHILDREN
 from modelfleet.core import raw
 from modelfleet.core.effects import Apply, Create, Delete, Event, Outcome
 from modelfleet.core.snapshot import World
@@ -22,7 +24,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 Seen = Mapping[tuple[str, str], Any]
 """What a world shows, by name and uid."""
 
-_KINDS = {"Pod", "Service", "ConfigMap", "ControllerRevision"}
+_KINDS = {child.kind for child in CHILDREN}
 _REASONS = {str(reason) for reason in (*Reason, *EventReason)}
 _LONGEST_WAIT_S = 24 * 3600
 _INT64 = range(-(2**63), 2**63)
@@ -48,8 +50,9 @@ def check(world: World, outcome: Outcome) -> None:
         _check_event(event)
     wake = outcome.wake_after_s
     require(wake is None or 0 < wake <= _LONGEST_WAIT_S, f"it looks again after {wake} s")
-    listed = (*world.pods, *world.services, *world.config_maps, *world.revisions, *world.taken.values())
-    seen = {(raw.name(item), raw.uid(item)): item for item in listed}
+    lists = (getattr(world, field.name) for field in fields(World))
+    listed = [item for part in lists if isinstance(part, tuple) for item in part]
+    seen = {(raw.name(item), raw.uid(item)): item for item in (*listed, *world.taken.values())}
     for effect in outcome.effects:
         _check_effect(world, seen, effect)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,15 @@ SPARE_ROUNDS = 12
 
 IDLE_ROUNDS = 2
 """So many in a row without a write are quiet: what waits for a time is looked at when that has come."""
+
+_LISTED = {
+    "Pod": "pods",
+    "Service": "services",
+    "ConfigMap": "config_maps",
+    "ControllerRevision": "revisions",
+    "Job": "jobs",
+}
+"""Where a world lists a kind of children; kinds of a later version may stand here before it."""
 
 _LONGEST_SELECTOR = 63  # a label's value; a longer one in a selector is refused by the server
 _TERMINATING = "is forbidden: unable to create new content in namespace team because it is being terminated"
@@ -159,19 +169,19 @@ def run(case: Case, loop: Clock) -> Bench:
 
 def world_of(case: Case) -> World:
     """The world as a gatherer would show it that read every list without looking at labels."""
-    listed: dict[str, list[Any]] = {kind: [] for kind in ("Pod", "Service", "ConfigMap", "ControllerRevision")}
-    for item in case.objects[1:]:
-        listed.get(item["kind"], []).append(item)
+    known = {field.name for field in fields(World)}
+    lists = {
+        field: tuple(item for item in case.objects[1:] if item["kind"] == kind)
+        for kind, field in _LISTED.items()
+        if field in known
+    }
     classes = {raw.name(item): item for item in case.objects[1:] if item["kind"] == names.CLASS_KIND}
     return World(
         deployment=case.deployment,
         classes={name: item for name, item in classes.items() if name},
-        pods=tuple(listed["Pod"]),
-        services=tuple(listed["Service"]),
-        config_maps=tuple(listed["ConfigMap"]),
-        revisions=tuple(listed["ControllerRevision"]),
         settings=SETTINGS,
         now=START + timedelta(seconds=case.skew_s),
+        **lists,
     )
 
 

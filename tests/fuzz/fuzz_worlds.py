@@ -21,6 +21,7 @@ from builders import Fleet, accelerator_class, deployment, large_class, large_de
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.controller.cluster import CHILDREN
 
 Raw = dict[str, Any]
 NAMESPACE = "team"
@@ -28,7 +29,7 @@ UID = "uid-of-the-deployment"
 _PROMISED = {"apiVersion", "kind", "metadata"}
 _IDENTITY = {("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")}
 _LONG = "a-model-with-a-long-name-that-fills-all-sixty-three-characters-x"[:63]
-_API_VERSIONS = {"Pod": "v1", "Service": "v1", "ConfigMap": "v1", "ControllerRevision": "apps/v1"}
+_API_VERSIONS = {child.kind: child.api_version for child in CHILDREN}
 
 
 @dataclass
@@ -236,7 +237,9 @@ def _content(rng: Random, kind: str) -> Raw:
         return {"spec": {"containers": [{"name": "app", "image": "app"}]}, "status": pod_status(rng)}
     if kind == "Service":
         return {"spec": {"ports": [{"port": 80}], "selector": {"app": "theirs"}}}
-    return {"data": {"theirs": rng.choice(ODD_TEXT)}}
+    if kind in ("ConfigMap", "ControllerRevision"):
+        return {"data": {"theirs": rng.choice(ODD_TEXT)}}
+    return {"spec": {"theirs": odd(rng)}, "status": {"theirs": odd(rng)}}
 
 
 def _class(rng: Random) -> Raw:

@@ -114,15 +114,13 @@ def _object(node: Schema) -> Schema:
 
 def _declared(node: Schema) -> tuple[set[str], list[str]]:
     """The fields that rules of an object refuse altogether, and those that they require."""
-    rules = [(rule, rule.get("fieldPath", "").lstrip(".")) for rule in node.get("x-kubernetes-validations", ())]
-    refused = {name for rule, name in rules if rule["rule"] == f"!has(self.{name})"}
-    # A field that is needed only where another one is there stays a rule, unless that other one is refused anyway.
-    required = [
-        name
-        for rule, name in rules
-        if rule.get("reason") == "FieldValueRequired"
-        and set(re.findall(r"self\.(\w+)", rule["rule"])) <= refused | {name}
-    ]
+    refused, required = set(), []
+    for rule in node.get("x-kubernetes-validations", ()):
+        name = rule.get("fieldPath", "").lstrip(".")
+        if rule["rule"] == f"!has(self.{name})":
+            refused.add(name)
+        elif re.fullmatch(rf"has\(self\.{name}\)( \|\| has\(self\.\w+\))?", rule["rule"]):
+            required.append(name)
     return refused, required
 
 

@@ -9,6 +9,8 @@ import os
 import ssl
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 from kubernetes.aio.client import Configuration
@@ -38,11 +40,21 @@ async def load(kubeconfig: str | None, context: str | None = None) -> Configurat
             incluster_config.load_incluster_config(configuration)
         except (ConfigException, OSError) as error:
             raise CredentialsError(f"the pod's service account cannot be used: {error}") from error
-        return configuration
+        return _with_proxy(configuration)
     path = path or str(Path.home() / ".kube" / "config")
     configuration = Configuration()
     await _read_kubeconfig(path, configuration, context)
     configuration.refresh_api_key_hook = _Rereader(path, context)  # type: ignore[assignment]  # declared as None upstream
+    return _with_proxy(configuration)
+
+
+def _with_proxy(configuration: Configuration) -> Configuration:
+    """With the environment's proxy, looked up once: the session would look for it, and for ~/.netrc, in a thread at
+    every request."""
+    configuration.client_session_kwargs = {"trust_env": False}
+    where = urlsplit(configuration.host)
+    if configuration.proxy is None and where.hostname and not proxy_bypass(where.hostname):
+        configuration.proxy = getproxies().get(where.scheme)
     return configuration
 
 

@@ -254,3 +254,18 @@ async def test_a_kubeconfig_that_cannot_be_used_is_one_sentence_with_its_path(tm
     (tmp_path / "config").write_text(content)
     with pytest.raises(credentials.CredentialsError, match=r"^the kubeconfig .*config cannot be used: [^\n]*$"):
         await credentials.load(str(tmp_path / "config"))
+
+
+async def test_a_request_needs_no_other_thread(server, cluster, monkeypatch):
+    server.script = [page("a")]
+    monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", None)
+    assert len(await cluster.list(CONFIG_MAPS, "n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "proxy"), [("https://api.example.com:6443", "http://proxy:3128"), ("https://10.0.0.1", None)]
+)
+async def test_the_environment_s_proxy_is_used_but_where_it_says_not_to(tmp_path, monkeypatch, host, proxy):
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "10.0.0.1")
+    assert (await credentials.load(kubeconfig(tmp_path, host))).proxy == proxy
