@@ -22,8 +22,8 @@ def images(real_cluster: Cluster | ExistingCluster) -> Mapping[str, Image]:
 
 @pytest.fixture(scope="session")
 def installed(real_cluster: Target, images: Mapping[str, Image]) -> Target:
-    """The cluster with modelfleet in it; drains are shorter than a user's, so that tests need not wait."""
-    fleet.install_operator(real_cluster, images, {"worker.propagationSeconds": "2", "worker.drainSeconds": "60"})
+    """The cluster with modelfleet in it; a drain may take as long as a slow machine needs for a long answer."""
+    fleet.install_operator(real_cluster, images, {"worker.propagationSeconds": "2", "worker.drainSeconds": "240"})
     return real_cluster
 
 

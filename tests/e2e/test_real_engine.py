@@ -129,7 +129,7 @@ def test_deletion_while_a_stream_runs_and_no_operator_does_finishes_the_stream_a
         chat.kubectl("delete", "mdep", "chat", "--wait=false")
         chat.wait("a pod that ends", lambda: "deletionTimestamp" in chat.pods("chat")[0]["metadata"], timeout_s=30)
         assert stream.poll() is None, "the stream ended before the pod was asked to"
-        text, error = stream.communicate(timeout=120)
+        text, error = stream.communicate(timeout=240)
         assert (stream.returncode, error) == (0, "")
         assert len(text) > 3900
         chat.wait("nothing left", lambda: _children(chat) == [], timeout_s=120)
