@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.planner import choice, errors, kv, plan_cost, series, tail_requests
+from benchmarks.planner import choice, errors, kv, peer, plan_cost, series, tail_requests
 from benchmarks.planner.causes import table
 from benchmarks.planner.fit import Fit, usable
 from benchmarks.planner.rows import missing, silicon
@@ -42,6 +42,7 @@ def main() -> None:
         "open_loops": tail_requests.open_loops(),
         "formula_against_replay": tail_requests.formula_against_replay(),
         "plan": plan_cost.report(),
+        "aiconfigurator": peer.report(plain),
         "worst": table(errors.worst(plain)),
         "worst_vllm": table(errors.worst([one for one in plain if one.row.engine == "vllm"])),
     }
@@ -70,6 +71,7 @@ def report(found: dict[str, Any]) -> list[str]:
         *_loads(found),
         *_layouts(found["layout"]),
         *_tails(found),
+        *peer.lines(found["aiconfigurator"]),
         *_plan(found["plan"]),
         "### The worst rows, architecture left out, one a group",
         *found["worst"],
