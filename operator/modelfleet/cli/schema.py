@@ -1,7 +1,8 @@
 """`modelfleet schema`: JSON Schemas of our kinds for editors, made from the CRDs' schemas and so from the models.
 
 A structural schema says less than JSON Schema in some places and more in others. What is only a rule (CEL) there stays
-out, except that a field is required or refused: an editor underlines shapes, `modelfleet lint` says the rest.
+out, except that a field is required or refused, and that a string is one of a few or has one pattern: an editor
+underlines shapes, `modelfleet lint` says the rest.
 """
 
 import argparse
@@ -91,6 +92,8 @@ def _converted(node: Schema) -> Schema:
         kept["type"] = ["integer", "string"]
     if kept.get("format") in ("int32", "int64"):
         kept = (_INT64 if kept.pop("format") == "int64" else {}) | kept
+    if kept.get("type") == "string":
+        kept = _form(node) | kept
     if node.get("x-kubernetes-list-type") == "set":
         kept["uniqueItems"] = True
     for key in ("items", "additionalProperties"):
@@ -99,6 +102,17 @@ def _converted(node: Schema) -> Schema:
     if "properties" in node:
         kept |= _object(node)
     return kept
+
+
+def _form(node: Schema) -> Schema:
+    """The form of a string as far as its rules are one choice or one pattern, which JSON Schema knows, too."""
+    form: Schema = {}
+    for rule in node.get("x-kubernetes-validations", ()):
+        if choice := re.fullmatch(r"self in \[(.*)\]", rule["rule"]):
+            form["enum"] = re.findall("'([^']*)'", choice[1])
+        elif pattern := re.fullmatch(r"self\.matches\('(.*)'\)", rule["rule"]):
+            form["pattern"] = re.sub(r"\\(.)", r"\1", pattern[1])
+    return form
 
 
 def _object(node: Schema) -> Schema:

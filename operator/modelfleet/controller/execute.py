@@ -44,7 +44,7 @@ class Execution:
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:
-    """Runs the effects one after the other, but what is created in a row together: pods, and before them the rest.
+    """Runs the effects one after the other, but what is created in a row together: the plan, then the rest.
 
     Raises ApiError, with no write under way; what was done by then is found by the next reconcile.
     """
@@ -71,7 +71,7 @@ def _is_done(effect: Effect, result: WriteResult) -> bool:
 
 
 def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
-    """What is created in a row builds on nothing of each other, but pods on all the rest. Other effects stand alone."""
+    """What is created in a row builds on nothing of each other, but pods on the plan. Other effects stand alone."""
     for kind, group in groupby(effects, _created):
         if kind is None:
             yield from ([effect] for effect in group)
@@ -82,7 +82,7 @@ def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
 def _created(effect: Effect) -> str | None:
     if not isinstance(effect, Create):
         return None
-    return "pods" if effect.manifest["kind"] == "Pod" else "what pods need"
+    return "the plan" if effect.manifest["kind"] in ("ConfigMap", "ControllerRevision") else "pods and Service"
 
 
 async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:

@@ -110,12 +110,12 @@ def _effects(
     for name in sorted(used & known.keys()):
         if revision is None or name != revision.name:
             yield from keep_config_map(children, known[name])
-    if revision is not None or pods:
-        yield from _keep_service(children)
     for victim in step.delete:
         yield Delete("v1", "Pod", victim.name, victim.uid)
     plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
     yield from _keep_pods(children, pods, step, plans)
+    if revision is not None or pods:
+        yield from _keep_service(children)  # beside the pods, which need none: its address takes a while to be found
     if revision is not None:
         for slot in step.create:
             yield Create(pod(children.owner, revision.name, slot, revision.plan))

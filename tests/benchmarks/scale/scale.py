@@ -136,8 +136,11 @@ async def restart(cluster: Cluster, operator: Operator) -> dict[str, Any]:
     assert operator.stop() == 0
     size = cluster.audit_log.stat().st_size
     operator.start()
-    await asyncio.sleep(20)
-    asked = requests(cluster, size)
+    asked, before = requests(cluster, size), -1
+    while asked.total() - asked["patch leases"] != before:  # until it asks nothing any more
+        before = asked.total() - asked["patch leases"]
+        await asyncio.sleep(10)
+        asked = requests(cluster, size)
     for resource in ("leases",):
         asked = Counter({what: count for what, count in asked.items() if not what.endswith(resource)})
     writes = sum(count for what, count in asked.items() if what.split()[0] not in ("get", "list", "watch"))

@@ -19,7 +19,18 @@ SHAPES = [case for case in BAD if case.server and case.server != case.says and "
 """Faults of shape: not a rule but the server's schema tells them, so it does not answer with our sentence. An editor
 sees them too. The others are rules between fields and forms of a string in CEL: `lint` and the API server tell them."""
 
-DECLARED = ["no ttft", "no tpot", "no load", "no lengths", "an end-to-end latency besides", "a served name twice"]
+DECLARED = [
+    "no ttft",
+    "no tpot",
+    "no load",
+    "no lengths",
+    "an end-to-end latency besides",
+    "a served name twice",
+    "a served name with a space",
+    "a variable that nobody checked",
+    "a variable on two lines",
+    "an image with a space",
+]
 """Rules that a schema can say after all."""
 
 
