@@ -19,14 +19,19 @@ NAMES = tuple(f"model-{number}" for number in range(10))
 KINDS = ("pods", "services", "configmaps", "controllerrevisions")
 SETTLES_S = 120.0
 _MOVING = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+_SHORT = ("created", "scaled", "deleted")
 _SELECTOR = f"?labelSelector={names.DEPLOYMENT_LABEL}"
 
 Operation = Callable[[Fleet], None]
 Picture = dict[str, Any]
 
 
-def parts() -> dict[str, list[Operation]]:
+def parts(*, whole: bool) -> dict[str, list[Operation]]:
     """The parts of the story, in order. Each touches a ModelDeployment at most once, so its end is one state only."""
+    return {name: operations for name, operations in _all_parts().items() if whole or name in _SHORT}
+
+
+def _all_parts() -> dict[str, list[Operation]]:
     gone, stay = NAMES[::3], [name for name in NAMES if name not in NAMES[::3]]
     return {
         "created": [wanted(name, 1 + index % 3) for index, name in enumerate(NAMES)],
@@ -69,12 +74,14 @@ def void(_: object) -> None:
     return None
 
 
-def play(fleet: Fleet, disturb: Callable[[str, list[Operation]], None]) -> dict[str, Picture]:
+def play(
+    fleet: Fleet, story: dict[str, list[Operation]], disturb: Callable[[list[Operation]], None]
+) -> dict[str, Picture]:
     """Tells the story; `disturb` is given each part's operations to do. What is there after each part."""
     pictures = {}
     with watched(fleet) as births:
-        for part, operations in parts().items():
-            disturb(part, operations)
+        for part, operations in story.items():
+            disturb(operations)
             fleet_rests(fleet, part)
             pictures[part] = picture(fleet) | {"pods that were created": dict(births)}
     return pictures

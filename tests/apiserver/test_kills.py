@@ -19,7 +19,7 @@ from modelfleet_local import kwok
 from modelfleet_local.waiting import wait_until
 
 KILLS = 50
-SAMPLE = 5  # in a normal run
+SAMPLE = 6  # in a normal run, of a shorter story
 SEED = 20261129
 IDLE_S = 10.0  # an operator that makes too few requests to reach its moment is killed at rest
 
@@ -84,18 +84,23 @@ def room(api_server):
     api_server.kubectl("delete", "node", "roomy", "--wait=false")
 
 
-def undisturbed(_part, operations, fleet):
+@pytest.fixture
+def story(thorough):
+    return parts(whole=thorough)
+
+
+def undisturbed(operations, fleet):
     for operation in operations:
         operation(fleet)
 
 
 @pytest.fixture
-def expected(make, fleet, room):
+def expected(make, fleet, room, story):
     """What the story leaves where nobody kills anything."""
     fleet.create_class(nodeSelector=room)
     _, operator = make()
     operator.start()
-    pictures = play(fleet, lambda part, operations: undisturbed(part, operations, fleet))
+    pictures = play(fleet, story, lambda operations: undisturbed(operations, fleet))
     clear(fleet)
     assert operator.stop() == 0
     return pictures
@@ -114,16 +119,16 @@ def differences(expected, found):
     }
 
 
-def test_killed_at_seeded_moments_of_a_fleet_s_life_the_end_is_the_same(expected, make, fleet, thorough):
+def test_killed_at_seeded_moments_of_a_fleet_s_life_the_end_is_the_same(expected, make, fleet, thorough, story):
     kills = KILLS if thorough else SAMPLE
     choose = random.Random(SEED)
     chaos, operator = make()
     assassin = Assassin(operator)
     told = []
 
-    def disturb(part, operations):
+    def disturb(operations):
         """Deals the operations out among the part's kills."""
-        strikes = kills // len(parts())
+        strikes = kills // len(story)
         for number in range(strikes):
             assassin.aim(choose)
             chaos.fault = assassin
@@ -137,7 +142,7 @@ def test_killed_at_seeded_moments_of_a_fleet_s_life_the_end_is_the_same(expected
 
     operator.start()
     with kept(operator) as keeper:
-        found = play(fleet, disturb)
+        found = play(fleet, story, disturb)
     print(f"\n{len(keeper.ends)} kills: { ({kind: told.count(kind) for kind in sorted(set(told))}) }")
     assert len(keeper.ends) == kills
     assert differences(expected, found) == {}
@@ -195,7 +200,7 @@ BOUNCES = (bounce_by_deleting, bounce_by_editing, bounce_by_freezing, bounce_by_
 
 
 @pytest.mark.thorough
-def test_with_two_operators_and_a_lease_that_bounces_the_end_is_the_same(expected, make, fleet):
+def test_with_two_operators_and_a_lease_that_bounces_the_end_is_the_same(expected, make, fleet, story):
     arguments = ("--leader-elect=true", f"--lease-namespace={fleet.namespace}", "--lease-name=modelfleet")
     chaos, operators = zip(make(*arguments), make(*arguments), strict=True)
     bounces = iter(BOUNCES)
@@ -203,16 +208,16 @@ def test_with_two_operators_and_a_lease_that_bounces_the_end_is_the_same(expecte
         operator.start()
     with kept(operators[0]) as first, kept(operators[1]) as second:
 
-        def disturb(part, operations):
+        def disturb(operations):
             """Some operations, a bounce amid them, the rest."""
             leading(operators)
             half = len(operations) // 2
-            undisturbed(part, operations[:half], fleet)
+            undisturbed(operations[:half], fleet)
             next(bounces)(fleet, operators, chaos)
-            undisturbed(part, operations[half:], fleet)
+            undisturbed(operations[half:], fleet)
             leading(operators)
 
-        found = play(fleet, disturb)
+        found = play(fleet, story, disturb)
     holders = fleet.api.get(lease_path(fleet))["spec"]["leaseTransitions"]
     print(f"\nthe Lease bounced {len(BOUNCES)} times; transitions {holders}, ends {first.ends} and {second.ends}")
     assert next(bounces, None) is None

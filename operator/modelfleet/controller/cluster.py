@@ -170,7 +170,7 @@ class KubernetesCluster:
         self._client.user_agent = "modelfleet"
         self._observe, self._write_left_s, self._rate = observe, write_left_s, rate
         # As many requests in flight as a small API server serves without queueing us (kopf-k8s.md: 16 to 32 measured).
-        self._slots = asyncio.Semaphore(20)
+        self._slots = asyncio.Semaphore(32)
 
     async def __aenter__(self) -> "KubernetesCluster":
         return self
