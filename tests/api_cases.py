@@ -2,6 +2,7 @@
 
 from api_bad_values import VALUES
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
+from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
 NAME = (
@@ -63,6 +64,7 @@ GOOD = (
     ),
     Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
+    *PLANNER_GOOD,
 )
 
 _FIELDS = (
@@ -192,11 +194,11 @@ _FIELDS = (
         server='supported values: "Active", "Manual"',
     ),
     Bad(
-        "two classes",
-        {"spec.accelerators.classes": ["a", "b"]},
+        "more classes than eight",
+        {"spec.accelerators.classes": [f"class-{number}" for number in range(9)]},
         "spec.accelerators.classes",
-        "must have at most 1 of them",
-        server="must have at most 1 item",
+        "must have at most 8 of them",
+        server="must have at most 8 items",
     ),
     Bad(
         "a list where a map belongs",
@@ -231,8 +233,8 @@ _FIELDS = (
         "a field of another version",
         {"spec.sessions": {}},
         "spec.sessions",
-        "unknown field; there are model, objectives, accelerators, parallelism, scaling, engine, placement,"
-        " imagePullSecrets",
+        "unknown field; there are model, objectives, accelerators, quantization, parallelism, scaling, speculation,"
+        " engine, placement, imagePullSecrets, economics",
         server='unknown field "spec.sessions"',
     ),
 )
@@ -317,4 +319,4 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE
+BAD = VALUES + _FIELDS + _ENGINE + PLANNER_BAD

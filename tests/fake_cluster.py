@@ -17,6 +17,7 @@ from modelfleet.controller.cluster import (
     CLASSES,
     DEPLOYMENTS,
     EVENTS,
+    PROFILES,
     Conflict,
     Missing,
     Refused,
@@ -58,7 +59,7 @@ class FakeCluster:
         """Every accepted write request: verb, kind, name."""
         self.faults: list[Callable[[str, str, str], WriteResult | None]] = []
         """Asked before each write with verb, kind and name; may raise, or return what the server answers instead."""
-        self.groups = {names.API_VERSION: frozenset({DEPLOYMENTS.plural, CLASSES.plural})}
+        self.groups = {names.API_VERSION: frozenset({DEPLOYMENTS.plural, CLASSES.plural, PROFILES.plural})}
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
         await asyncio.sleep(0)

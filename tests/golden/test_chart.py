@@ -116,6 +116,7 @@ def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     read, write = {"get", "list", "watch"}, {"create", "patch", "delete"}
     wanted = {resource_key(resource): read | write for resource in cluster.CHILDREN}
     wanted |= {resource_key(resource): read for resource in (cluster.DEPLOYMENTS, cluster.CLASSES)}
+    wanted |= {resource_key(resource): {"list"} for resource in (cluster.PROFILES, cluster.NODES)}
     wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
     wanted[resource_key(cluster.EVENTS)] = {"get", "create", "patch"}
     assert operator_rights(case) == wanted

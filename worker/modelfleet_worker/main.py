@@ -1,4 +1,4 @@
-"""`modelfleet-worker serve --plan FILE`, process 1 of a worker's container."""
+"""`modelfleet-worker serve --plan FILE`, process 1 of a worker's container, and `modelfleet-worker inspect FOLDER`."""
 
 import argparse
 import asyncio
@@ -10,29 +10,52 @@ from pathlib import Path
 
 from modelfleet.api import names
 from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.inspect import inspect
 from modelfleet_worker.plan import Plan, PlanError, parse_plan
 
 _FAILED = 1
+_INSPECT_S = 120
 _log = logging.getLogger("modelfleet_worker")
 
 
+class _TooLongError(Exception):
+    """The volume does not answer. No OSError: those are caught where files are read, and mean the file."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 after a drain that was asked for, else 1 with the reason in the termination log."""
+    """Exit status 0 after a drain that was asked for or a report, else 1 with the reason in the termination log."""
     # Process 1 loses a signal that arrives before its handler stands, unless it is blocked until then.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     arguments = _parser().parse_args(argv)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s modelfleet-worker: %(message)s", stream=sys.stderr
     )
-    failure = _serve(arguments)
-    if failure is None:
+    end = arguments.run(arguments)
+    if end is None:
         return 0
-    _log.error("%s: %s %s", failure.reason, failure.message, failure.remedy)
+    if isinstance(end, Failure):
+        _log.error("%s: %s %s", end.reason, end.message, end.remedy)
     try:
-        arguments.termination_log.write_text(failure.to_json())
+        arguments.termination_log.write_text(end.to_json() if isinstance(end, Failure) else end)
     except OSError as error:
         _log.error("the termination log cannot be written: %s", error)
-    return _FAILED
+        return _FAILED
+    return _FAILED if isinstance(end, Failure) else 0
+
+
+def _inspect(arguments: argparse.Namespace) -> str | Failure:
+    def give_up(*_: object) -> None:
+        raise _TooLongError
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(_INSPECT_S)
+    try:
+        return inspect(arguments.folder)
+    except _TooLongError:
+        message = f"{arguments.folder} could not be read within {_INSPECT_S} s."
+        return Failure(reason=Reason.MODEL_NOT_FOUND, message=message, remedy="Look at the volume.")
+    finally:
+        signal.alarm(0)
 
 
 def _serve(arguments: argparse.Namespace) -> Failure | None:
@@ -73,10 +96,16 @@ def _folder(text: str) -> Path:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="modelfleet-worker", description="Supervises one engine.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    log = Path("/dev/termination-log")
+    look = commands.add_parser("inspect", help="say what the model in a folder is made of")
+    look.set_defaults(run=_inspect)
+    look.add_argument("folder", type=Path, metavar="FOLDER", help="the model's folder, with its config.json")
+    look.add_argument("--termination-log", type=Path, default=log, help="where the report goes; default: %(default)s")
     serve = commands.add_parser("serve", help="serve the model of a plan until SIGTERM")
+    serve.set_defaults(run=_serve)
     option = serve.add_argument
     option("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
-    option("--termination-log", type=Path, default=Path("/dev/termination-log"), help="default: %(default)s")
+    option("--termination-log", type=Path, default=log, help="default: %(default)s")
     option("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
     option(
         "--scratch-folder", type=_folder, default=Path("/tmp"), help="where the engine may write; default: %(default)s"

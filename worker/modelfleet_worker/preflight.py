@@ -13,10 +13,11 @@ _PATH_REMEDY = "Correct the path in spec.model.source, or put the model's folder
 
 def check(plan: Plan, python: str) -> Failure | None:
     """The first thing that is wrong; None if an engine may start. `python` is the engine's interpreter."""
-    return _check_model(Path(plan.model_path)) or _check_python(python)
+    return check_model(Path(plan.model_path)) or _check_python(python)
 
 
-def _check_model(folder: Path) -> Failure | None:
+def check_model(folder: Path) -> Failure | None:
+    """Why there is no readable config.json in `folder`; None if there is."""
     config = folder / "config.json"
     try:
         text = config.read_text()

@@ -6,9 +6,10 @@ from typing import Annotated
 from pydantic import Field
 
 from modelfleet.api.kubernetes_types import Metadata, Tolerations
-from modelfleet.api.schema import ApiModel, whole
-from modelfleet.api.strings import LabelValue, QualifiedName
-from modelfleet.api.values import Quantity
+from modelfleet.api.quantization import StandardQuantization
+from modelfleet.api.schema import ApiModel, Unique, whole
+from modelfleet.api.strings import ComputeCapability, Currency, DnsLabel, EngineVersion, LabelValue, QualifiedName
+from modelfleet.api.values import PositiveQuantity, Price, Quantity
 
 
 class Device(StrEnum):
@@ -27,8 +28,50 @@ class HostPerAccelerator(ApiModel):
     """Host memory for each accelerator, such as 128Gi. Default: none requested."""
 
 
+class Compute(ApiModel):
+    """Dense arithmetic of one accelerator by precision, in operations a second (a multiplication and an addition are
+    two). A precision without units of its own is left out."""
+
+    bf16: PositiveQuantity
+    """16-bit floating point, such as 989T."""
+    fp8: PositiveQuantity | None = None
+    """8-bit floating point, such as 1979T. Default: the chip has none."""
+    fp4: PositiveQuantity | None = None
+    """4-bit floating point. Default: the chip has none."""
+    int8: PositiveQuantity | None = None
+    """8-bit integers. Default: the chip has none."""
+
+
+class Fabric(ApiModel):
+    """What joins the accelerators of a node: NVLink, a mesh, or PCIe."""
+
+    bandwidth: PositiveQuantity
+    """Bytes a second that one accelerator sends to others, one direction, such as 450G."""
+    domain_size: Annotated[int, whole(1, 1024)] | None = None
+    """Accelerators that are joined by it; tensor parallelism stays inside. Default: those of a node."""
+
+
+class Network(ApiModel):
+    """What joins nodes."""
+
+    bandwidth: PositiveQuantity
+    """Bytes a second that one accelerator sends to other nodes, one direction, such as 50G."""
+
+
+class Supply(ApiModel):
+    """Terms on which accelerators of a class can be had."""
+
+    name: DnsLabel
+    """The supply's name, unique in this class."""
+    price_per_accelerator_hour: Price
+    """What one accelerator costs an hour, such as "2.49"."""
+    currency: Currency = Currency("USD")
+    """The price's currency. Default: USD."""
+
+
 class AcceleratorClassSpec(ApiModel):
-    """How to recognise the nodes, and what they have."""
+    """How to recognise the nodes, and what they have. With memory, memoryBandwidth and compute the planner chooses
+    layouts and predicts; without them nothing is predicted."""
 
     node_selector: Annotated[dict[QualifiedName, LabelValue], Field(min_length=1, max_length=32)]
     """Labels that all nodes of this class, and only they, carry."""
@@ -42,6 +85,29 @@ class AcceleratorClassSpec(ApiModel):
     """What a worker gets of its node for each accelerator. Default: nothing is requested."""
     tolerations: Tolerations = ()
     """Tolerations that every worker on this class carries."""
+    memory: PositiveQuantity | None = None
+    """Memory of one accelerator as the engine sees it, such as 81559Mi; less than what is printed on the box."""
+    memory_bandwidth: PositiveQuantity | None = None
+    """Bytes a second that one accelerator reads from its memory, such as 3350G."""
+    compute: Compute | None = None
+    """Dense arithmetic of one accelerator by precision."""
+    compute_capability: ComputeCapability | None = None
+    """NVIDIA's compute capability, such as "9.0". Default: not known."""
+    fabric: Fabric | None = None
+    """What joins the accelerators of a node. Default: nothing, so a replica that the planner lays out takes one."""
+    network: Network | None = None
+    """What joins nodes. Default: not known."""
+    supplies: Annotated[tuple[Supply, ...], Field(max_length=8), Unique(("name",))] = ()
+    """Terms on which accelerators of this class can be had. Default: no price is known."""
+    standard_quantization: StandardQuantization = StandardQuantization()
+    """What everything on this class is stored in unless an exception brings evidence. Default: no standard."""
+    engine_versions: Annotated[tuple[EngineVersion, ...], Field(max_length=16), Unique()] = ()
+    """Engine versions that may run on this class. Default: all."""
+
+    @property
+    def is_predictable(self) -> bool:
+        """Whether the class states what a prediction needs."""
+        return None not in (self.memory, self.memory_bandwidth, self.compute)
 
 
 class AcceleratorClass(ApiModel):
@@ -50,3 +116,8 @@ class AcceleratorClass(ApiModel):
     metadata: Metadata
     spec: AcceleratorClassSpec
     """How to recognise the nodes, and what they have."""
+
+    @property
+    def is_predictable(self) -> bool:
+        """Whether the class states what a prediction needs."""
+        return self.spec.is_predictable

@@ -14,6 +14,7 @@ from pydantic_core import core_schema
 from modelfleet.api import names, rules
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.rules import Rule
 from modelfleet.api.schema import ApiModel
 
@@ -46,6 +47,7 @@ def _column(name: str, kind: str, path: str, description: str, priority: int = 0
 
 
 _AGE = _column("Age", "date", ".metadata.creationTimestamp", "How old the object is.")
+_PRICE = ".spec.supplies[0].pricePerAcceleratorHour"
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _PROGRESSING = '.status.conditions[?(@.type=="Progressing")]'
 
@@ -84,6 +86,21 @@ KINDS = (
             _column("Resource", "string", ".spec.resourceName", "The name under which nodes offer the accelerator."),
             _column("Per-Node", "integer", ".spec.acceleratorsPerNode", "Accelerators in one node."),
             _column("Device", "string", ".spec.device", "What the engine runs on; empty is Cuda."),
+            _column("Memory", "string", ".spec.memory", "Memory of one accelerator; empty: nothing is predicted."),
+            _column("Price", "string", _PRICE, "What one accelerator costs an hour, of the first supply."),
+            _AGE,
+        ),
+    ),
+    Kind(
+        model=ModelProfile,
+        plural=names.PROFILE_PLURAL,
+        short="mprof",
+        scope="Namespaced",
+        columns=(
+            _column("Source", "string", ".spec.source", "Where the model's weights are."),
+            _column("Class", "string", ".spec.class", "The AcceleratorClass that it was measured on."),
+            _column("Layout", "string", ".spec.layout", "How a replica was spread over accelerators."),
+            _column("Weights", "string", ".spec.quantization.weights", "How weights were stored."),
             _AGE,
         ),
     ),

@@ -7,19 +7,22 @@ from pydantic import Field
 
 from modelfleet.api.engine_options import ENV_NAMES, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
+from modelfleet.api.model import Model
+from modelfleet.api.quantization import Quantization
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.api.strings import (
     ArgValue,
+    Currency,
     DnsLabel,
+    EngineVersion,
     EnvName,
     EnvValue,
     ImageName,
     ModelSource,
     ObjectName,
-    ServedName,
 )
-from modelfleet.api.values import PositiveDuration, Rate, Share
+from modelfleet.api.values import PositiveDuration, Price, Rate, Share
 
 _E2E = "e2eLatency"
 _END_TO_END = (
@@ -31,17 +34,6 @@ _END_TO_END = (
 _END_TO_END_SPELLINGS = frozenset(
     {"latency", "e2e", "e2elatency", "endtoend", "endtoendlatency", "p95", "p99", "e2ep95"}
 )
-
-
-class Model(ApiModel):
-    """What is served."""
-
-    source: ModelSource
-    """Where the weights are: pvc://CLAIM/PATH, a PersistentVolumeClaim in this namespace and the model's folder."""
-    served_names: Annotated[tuple[ServedName, ...], Field(min_length=1, max_length=8), Unique()] | None = None
-    """Names that clients may send as `model`. Default: the object's name."""
-    max_context_tokens: Tokens | None = None
-    """The longest context, input and output together, in tokens. Default: what the model's configuration says."""
 
 
 class Load(ApiModel):
@@ -118,18 +110,57 @@ class Objective(ApiModel):
     """Always refused: an end-to-end latency depends on how long the answer is. Write ttft and tpot instead."""
 
 
+class Prefer(StrEnum):
+    """What decides among classes."""
+
+    COST = "Cost"
+    ORDER = "Order"
+
+
 class Accelerators(ApiModel):
     """Which accelerators the model may run on."""
 
-    classes: Annotated[tuple[ObjectName, ...], Field(min_length=1, max_length=1), Unique()]
-    """The name of the AcceleratorClass to run on; exactly one in this version."""
+    classes: Annotated[tuple[ObjectName, ...], Field(min_length=1, max_length=8), Unique()]
+    """Names of AcceleratorClasses that the planner chooses among; without their performance facts the first is used."""
+    prefer: Prefer = Prefer.COST
+    """What decides among classes that keep the promise: the least Cost (accelerators of the first class, where prices
+    are not known) or the Order of the list. Default: Cost."""
+
+
+class Strategy(StrEnum):
+    """How a replica is spread over accelerators."""
+
+    AUTO = "Auto"
+    REPLICAS = "Replicas"
+    SHARDED = "Sharded"
+    DISAGGREGATED = "Disaggregated"
+
+
+class ExpertParallelism(StrEnum):
+    """Whether experts are kept whole. The words are no truth values in YAML, as On and Off are."""
+
+    AUTO = "Auto"
+    ALWAYS = "Always"
+    NEVER = "Never"
 
 
 class Parallelism(ApiModel):
-    """How one replica is spread over accelerators."""
+    """How one replica is spread over accelerators. What is left out is chosen by the planner, where the class has
+    performance facts."""
 
-    tensor: Annotated[int, whole(1, 64)] = 1
-    """Accelerators that one replica spreads each layer over (tensor parallelism), all in one node. Default: 1."""
+    strategy: Strategy = Strategy.AUTO
+    """Auto; Replicas: one accelerator a replica; Sharded: more than one; Disaggregated: prefill and decode apart, which
+    is planned and not rolled out in this version. Default: Auto."""
+    tensor: Annotated[int, whole(1, 64)] | None = None
+    """Accelerators that one replica spreads each layer over (tensor parallelism), all in one node. Default: chosen; 1
+    where nothing is predicted."""
+    pipeline: Annotated[int, whole(1, 64)] | None = None
+    """Groups of layers, each on accelerators of its own (pipeline parallelism). Default: chosen; else 1."""
+    data: Annotated[int, whole(1, 64)] | None = None
+    """Copies of the attention in one replica, which share the experts (data parallelism). Default: chosen; else 1."""
+    expert: ExpertParallelism = ExpertParallelism.AUTO
+    """Whether whole experts are spread over accelerators (expert parallelism): Auto, Always, Never. Default: Auto,
+    which is Never where nothing is predicted."""
 
 
 class ScalingMode(StrEnum):
@@ -150,6 +181,69 @@ class Scaling(ApiModel):
     """Who decides inside the bounds: the operator (Active) or `replicas` (Manual). Default: Active."""
     replicas: Annotated[Replicas, Field(json_schema_extra={"default": 1})] = 1
     """What `kubectl scale` and other scalers write. Counts only in mode Manual, inside the bounds."""
+    max_accelerators: Annotated[int, whole(1, 100_000)] | None = None
+    """The most accelerators of all replicas together; fewer replicas run where maxReplicas would need more. Default: no
+    such bound."""
+
+
+class SpeculationMode(StrEnum):
+    """Whether the planner may speculate. The words are no truth values in YAML, as Off is."""
+
+    AUTO = "Auto"
+    NEVER = "Never"
+
+
+class SpeculationMethod(StrEnum):
+    """Where draft tokens come from."""
+
+    NGRAM = "ngram"
+    SUFFIX = "suffix"
+    EAGLE3 = "eagle3"
+    MTP = "mtp"
+
+
+class Speculation(ApiModel):
+    """Speculative decoding: switched on by the planner where latency is the constraint and arithmetic is idle."""
+
+    mode: SpeculationMode = SpeculationMode.AUTO
+    """Auto or Never. Default: Auto."""
+    method: SpeculationMethod | None = None
+    """Where draft tokens come from: ngram and suffix from the text, mtp from the model itself, eagle3 from `model`.
+    Default: none is offered, so none is used."""
+    model: ModelSource | None = None
+    """Where the draft's weights are, on the claim of the model's source: pvc://CLAIM/PATH."""
+
+
+class ApiPrice(ApiModel):
+    """What a hosted API asks for a million tokens of this model."""
+
+    input_per_million_tokens: Price
+    """For input tokens, such as "0.6"."""
+    output_per_million_tokens: Price
+    """For output tokens, such as "2.4"."""
+    cached_input_per_million_tokens: Price | None = None
+    """For input tokens that the API has in its cache (sharedPrefixTokens). Default: as other input tokens."""
+    currency: Currency = Currency("USD")
+    """The prices' currency. Default: USD."""
+
+
+class OwnReason(StrEnum):
+    """A reason to serve a model oneself that is not the price."""
+
+    DATA_CONTROL = "DataControl"
+    LATENCY = "Latency"
+    AVAILABILITY = "Availability"
+    CUSTOM_MODEL = "CustomModel"
+    COMPLIANCE = "Compliance"
+
+
+class Economics(ApiModel):
+    """What serving it oneself is compared with. It changes no plan; the result stands in status.cost."""
+
+    api_price: ApiPrice | None = None
+    """What a hosted API asks. Default: nothing is compared."""
+    reasons: Annotated[tuple[OwnReason, ...], Field(max_length=8), Unique()] = ()
+    """Reasons that are not the price."""
 
 
 class EnvVar(ApiModel):
@@ -165,6 +259,9 @@ class Engine(ApiModel):
 
     image: ImageName | None = None
     """The worker's image. Default: the one that the operator was installed with."""
+    version: EngineVersion | None = None
+    """The engine's version in that image, such as "0.32.1", for what depends on it: evidence, allowed versions, flags.
+    Default: not known."""
     installation_claim_name: ObjectName | None = None
     """A PersistentVolumeClaim with the engine's Python environment (bin/python), mounted read-only at /opt/engine.
     Default: the engine is part of the image."""
@@ -197,16 +294,22 @@ class ModelDeploymentSpec(ApiModel):
     """One to four latency promises, each for its own load and lengths."""
     accelerators: Accelerators
     """Which accelerators the model may run on."""
+    quantization: Quantization = Quantization()
+    """How numbers are stored, where it is not the class's standard."""
     parallelism: Parallelism = Parallelism()
-    """How one replica is spread over accelerators. Default: one accelerator."""
+    """How one replica is spread over accelerators. Default: the planner chooses; where nothing is predicted, one."""
     scaling: Scaling
     """How many replicas there are."""
+    speculation: Speculation = Speculation()
+    """Speculative decoding."""
     engine: Engine = Engine()
     """The inference engine and what is passed to it."""
     placement: Placement = Placement()
     """Where worker pods may run."""
     image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], Field(max_length=8), Unique(("name",))] = ()
     """Secrets in this namespace to pull the worker's image with."""
+    economics: Economics = Economics()
+    """What serving it oneself is compared with."""
 
 
 class ModelDeployment(ApiModel):

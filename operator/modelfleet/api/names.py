@@ -9,6 +9,8 @@ DEPLOYMENT_KIND = "ModelDeployment"
 DEPLOYMENT_PLURAL = "modeldeployments"
 CLASS_KIND = "AcceleratorClass"
 CLASS_PLURAL = "acceleratorclasses"
+PROFILE_KIND = "ModelProfile"
+PROFILE_PLURAL = "modelprofiles"
 
 DEPLOYMENT_LABEL = f"{GROUP}/deployment"
 REVISION_LABEL = f"{GROUP}/revision"
@@ -28,6 +30,7 @@ STATUS_PORT = 8001
 SERVICE_PORT = 80
 
 PLAN_KEY = "plan.json"
+MODEL_KEY = "model.json"
 PLAN_MOUNT = "/etc/modelfleet"
 MODELS_MOUNT = "/models"
 ENGINE_MOUNT = "/opt/engine"
@@ -56,3 +59,13 @@ def pod(deployment: str, revision: str, slot: int) -> str:
 def revision(deployment: str, revision_hash: str) -> str:
     """The name of the ControllerRevision, and of the plan's ConfigMap."""
     return child(deployment, revision_hash)
+
+
+def state(deployment: str) -> str:
+    """The name of the ConfigMap with inputs to decisions; `state` is no revision's hash."""
+    return child(deployment, "state")
+
+
+def inspect_job(deployment: str, source: str, image: str) -> str:
+    """The name of the Job that reads the facts of the model at `source` with a worker `image`."""
+    return child(deployment, "inspect", sha256(f"{source}\n{image}".encode()).hexdigest()[:8])

@@ -13,11 +13,12 @@ from pydantic_core import ErrorDetails
 from modelfleet.api import rules
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.schema import ApiModel, Needed, Refused
 
 Raw = Mapping[str, Any]
 Place = tuple[str | int, ...]
-M = TypeVar("M", ModelDeployment, AcceleratorClass)
+M = TypeVar("M", ModelDeployment, AcceleratorClass, ModelProfile)
 _INT64 = 2**63  # a larger whole number is none to the API server
 
 
@@ -49,6 +50,11 @@ def parse_deployment(raw: Raw) -> ModelDeployment | tuple[Fault, ...]:
 def parse_class(raw: Raw) -> AcceleratorClass | tuple[Fault, ...]:
     """An AcceleratorClass that keeps every rule, or all its faults. Unknown fields are passed over."""
     return _parse(AcceleratorClass, raw, "ignore")
+
+
+def parse_profile(raw: Raw) -> ModelProfile | tuple[Fault, ...]:
+    """A ModelProfile that keeps every rule, or all its faults. Unknown fields are passed over."""
+    return _parse(ModelProfile, raw, "ignore")
 
 
 def strict_faults(kind: type[M], raw: Raw) -> tuple[Fault, ...]:

@@ -24,6 +24,7 @@ _ACCEPTED, _NOT_ACCEPTED = (
 _PLANNED, _NOT_PLANNED = (
     _is(ConditionType.PLANNED, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
 )
+_PLAN_UNKNOWN = _is(ConditionType.PLANNED, ConditionStatus.UNKNOWN)
 _PLACED, _NOT_PLACED = (_is(ConditionType.PLACED, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE))
 _AVAILABLE, _NOT_AVAILABLE = (
     _is(ConditionType.AVAILABLE, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
@@ -81,7 +82,7 @@ class Reason(StrEnum):
     )
     NAME_TAKEN = (
         "NameTaken",
-        (_NOT_ACCEPTED, _NOT_PROGRESSING),
+        (_NOT_ACCEPTED, _NOT_PLANNED, _NOT_PROGRESSING),
         "An object that belongs to someone else has a name that the operator needs. It is not touched.",
         "Delete or rename the object that the message names, or give the ModelDeployment another name.",
     )
@@ -96,8 +97,60 @@ class Reason(StrEnum):
     PLAN_PINNED = (
         "PlanPinned",
         (_PLANNED,),
-        "A layout was chosen and is kept until the spec or the class changes.",
+        "A layout was chosen and is kept until the spec or a class changes; the message says which and why.",
         _NOTHING,
+    )
+    INSPECTING = (
+        "Inspecting",
+        (_PLAN_UNKNOWN,),
+        "A Job reads the model's config.json where the weights are, because a layout is chosen from it.",
+        "Wait a moment. To do without it write spec.model.facts, or pin spec.parallelism on a class without performance"
+        " facts.",
+    )
+    INSPECT_FAILED = (
+        "InspectFailed",
+        (_NOT_PLANNED,),
+        "What the model is made of could not be read, so no layout can be chosen. It is tried again by itself.",
+        "Mend what the message names, or write spec.model.facts.",
+    )
+    UNKNOWN_ARCHITECTURE = (
+        "UnknownArchitecture",
+        (_NOT_PLANNED,),
+        "The planner does not know the model's architecture, and does not guess.",
+        "Write what the model is made of in spec.model.facts, or name only classes without performance facts and pin"
+        " spec.parallelism.",
+    )
+    NOTHING_PREDICTED = (
+        "NothingPredicted",
+        (_NOT_PLANNED,),
+        "The spec asks for a choice that needs predictions, and no class in spec.accelerators.classes has performance"
+        " facts.",
+        "Write memory, memoryBandwidth and compute in the class, or pin spec.parallelism.",
+    )
+    INFEASIBLE = (
+        "Infeasible",
+        (_NOT_PLANNED,),
+        "No layout on the listed classes keeps the promise. Nothing is started for it; what already runs goes on.",
+        "Take one of the offers in the message, or change the bound that it names.",
+    )
+    CONTRADICTION = (
+        "Contradiction",
+        (_NOT_PLANNED,),
+        "The spec contradicts the model, the class or itself; the message names the field and what would work.",
+        "Change the field that the message names.",
+    )
+    NOT_ROLLED_OUT = (
+        "NotRolledOut",
+        (_NOT_PLANNED,),
+        "A layout exists that this version can plan and cannot run: replicas over several nodes, or prefill and decode"
+        " apart. status.plan shows it.",
+        "Choose a class whose nodes hold a whole replica, or smaller weights; the message has what is known.",
+    )
+    ENGINE_VERSION_NOT_ALLOWED = (
+        "EngineVersionNotAllowed",
+        (_NOT_PLANNED,),
+        "spec.engine.version is not one that the class allows in engineVersions.",
+        "Use an image with an allowed version, or have the class's engineVersions changed.",
     )
     TENSOR_EXCEEDS_NODE = (
         "TensorExceedsNode",
@@ -111,14 +164,14 @@ class Reason(StrEnum):
     PLACING = "Placing", (_NOT_PLACED, _PROGRESSING), "Pods were created and wait for the scheduler.", "Wait a moment."
     UNSCHEDULABLE = (
         "Unschedulable",
-        (_NOT_PLACED, *_STUCK),
+        (_NOT_PLANNED, _NOT_PLACED, *_STUCK),
         "The scheduler finds no node for a pod; the message has its words.",
         "Free or add nodes that carry the class's labels and have accelerators, CPU and memory to spare; check taints,"
         " spec.placement, and that the claims of the message exist and are bound. It is tried again by itself.",
     )
     PODS_REFUSED = (
         "PodsRefused",
-        (_NOT_PLACED, *_STUCK),
+        (_NOT_PLANNED, _NOT_PLACED, *_STUCK),
         "The API server refuses a pod: a quota, a policy or a missing PriorityClass; the message has its words.",
         "Raise the quota, or change the policy or the field that the message names. It is tried again by itself.",
     )
@@ -133,27 +186,27 @@ class Reason(StrEnum):
     )
     IMAGE_NOT_PULLABLE = (
         "ImageNotPullable",
-        _STUCK,
+        (_NOT_PLANNED, *_STUCK),
         "The worker's image cannot be pulled.",
         "Correct spec.engine.image (or the operator's worker image), or name a working secret in"
         " spec.imagePullSecrets.",
     )
     CONTAINER_CONFIG_ERROR = (
         "ContainerConfigError",
-        _STUCK,
+        (_NOT_PLANNED, *_STUCK),
         "The kubelet cannot make the container or its volumes: something it refers to is missing or refused.",
         "Create or correct what the message names (a claim, a secret, a config map).",
     )
     MODEL_NOT_FOUND = (
         "ModelNotFound",
-        _STUCK,
+        (_NOT_PLANNED, *_STUCK),
         "There is no model at the path in spec.model.source.",
         "Correct the path, or put the model's folder (with config.json) on the claim. It is tried again by itself.",
     )
     MODEL_REFUSED = (
         "ModelRefused",
-        _STUCK,
-        "The engine found the model and cannot serve it: an unknown architecture, a broken file, or a setting that does"
+        (_NOT_PLANNED, *_STUCK),
+        "The model was found and cannot be served: an unknown architecture, a broken file, or a setting that does"
         " not fit it, such as maxContextTokens above what it was trained for, or a tensor that does not divide its"
         " heads.",
         "Follow the engine's words in the message: change the setting, or use another model or engine version.",
@@ -258,9 +311,15 @@ class ScalingReason(_Told):
         "spec.scaling.replicas decides, inside the bounds; `bound` names the one that clipped it.",
         _NOTHING,
     )
+    SIZED_FOR_LOAD = (
+        "SizedForLoad",
+        "No goodput signal is read in this version, so as many replicas run as the plan needs for the declared load,"
+        " inside the bounds; `bound` names the one that clipped it.",
+        "For another number change the load in spec.objectives, or set spec.scaling.mode to Manual and scale by hand.",
+    )
     NO_SIGNAL = (
         "NoSignal",
-        "No goodput signal is read in this version, so minReplicas holds.",
+        "No goodput signal is read in this version and nothing was predicted, so minReplicas holds.",
         "For another number raise spec.scaling.minReplicas, or set spec.scaling.mode to Manual and scale by hand.",
     )
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec
 from modelfleet.api.engine_options import REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
+from modelfleet.api.model import MixtureFacts, StatedFacts
 from modelfleet.api.modeldeployment import (
     Engine,
     InputLengths,
@@ -21,8 +22,13 @@ from modelfleet.api.modeldeployment import (
     ModelDeployment,
     ModelDeploymentSpec,
     OutputLengths,
+    Parallelism,
     Scaling,
+    Speculation,
+    SpeculationMethod,
+    Strategy,
 )
+from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.schema import ApiModel, Needed, Refused
 
 M = TypeVar("M", bound=ApiModel)
@@ -235,8 +241,87 @@ _TOLERATIONS: tuple[Rule[Any], ...] = (
     ),
 )
 
-CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS
-KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass)
+
+def _draft_on_the_claim(spec: ModelDeploymentSpec) -> bool:
+    draft = spec.speculation.model
+    return draft is None or draft.claim == spec.model.source.claim
+
+
+_LAYOUT: tuple[Rule[Any], ...] = (
+    Rule(
+        "replicas-take-one-accelerator",
+        Parallelism,
+        "!has(self.strategy) || self.strategy != 'Replicas' || ((!has(self.tensor) || self.tensor == 1)"
+        " && (!has(self.pipeline) || self.pipeline == 1) && (!has(self.data) || self.data == 1))",
+        lambda it: it.strategy != Strategy.REPLICAS or {it.tensor, it.pipeline, it.data} <= {None, 1},
+        "strategy Replicas puts a replica on one accelerator: leave tensor, pipeline and data out, or write strategy"
+        " Sharded",
+        "strategy",
+    ),
+    Rule(
+        "kv-heads-divide-heads",
+        StatedFacts,
+        "self.heads % self.kvHeads == 0",
+        lambda it: it.heads % it.kv_heads == 0,
+        "kvHeads must divide heads: each key and value head serves the same number of heads",
+        "kvHeads",
+    ),
+    Rule(
+        "a-head-has-a-size",
+        StatedFacts,
+        "has(self.headSize) || self.hiddenSize % self.heads == 0",
+        lambda it: it.head_size is not None or it.hidden_size % it.heads == 0,
+        "heads does not divide hiddenSize: write headSize",
+        "headSize",
+    ),
+    Rule(
+        "experts-a-token-up-to-experts",
+        MixtureFacts,
+        "self.expertsPerToken <= self.experts",
+        lambda it: it.experts_per_token <= it.experts,
+        "expertsPerToken must not be above experts",
+        "expertsPerToken",
+    ),
+    Rule(
+        "a-draft-has-a-model",
+        Speculation,
+        "!has(self.method) || self.method != 'eagle3' || has(self.model)",
+        lambda it: it.method != SpeculationMethod.EAGLE3 or it.model is not None,
+        "the method eagle3 needs model, where the draft's weights are",
+        "model",
+        Code.REQUIRED,
+    ),
+    Rule(
+        "only-a-draft-has-a-model",
+        Speculation,
+        "!has(self.model) || (has(self.method) && self.method == 'eagle3')",
+        lambda it: it.model is None or it.method == SpeculationMethod.EAGLE3,
+        "model is for the method eagle3: write it as method, or leave model out",
+        "model",
+    ),
+    Rule(
+        "draft-on-the-model-s-claim",
+        ModelDeploymentSpec,
+        "!has(self.speculation) || !has(self.speculation.model) || !has(self.model.source)"
+        " || !self.speculation.model.startsWith('pvc://') || !self.model.source.startsWith('pvc://')"
+        " || self.speculation.model.split('/')[2] == self.model.source.split('/')[2]",
+        _draft_on_the_claim,
+        "the draft must be on the claim of model.source: one claim with models is mounted in this version",
+        "speculation.model",
+    ),
+    Rule(
+        "performance-is-stated-whole",
+        AcceleratorClassSpec,
+        "[has(self.memory), has(self.memoryBandwidth), has(self.compute)].all(given, given)"
+        " || ![has(self.memory), has(self.memoryBandwidth), has(self.compute)].exists(given, given)",
+        lambda it: it.is_predictable or {it.memory, it.memory_bandwidth, it.compute} == {None},
+        "memory, memoryBandwidth and compute come together: write all three, or none, and then nothing is predicted",
+        "memory",
+    ),
+)
+
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS + _LAYOUT
+KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 
 def declared(model: type[ApiModel]) -> Iterator[Rule[Any]]:

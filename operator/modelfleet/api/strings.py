@@ -97,6 +97,64 @@ class ImageName(Value):
     clauses = (matches("[a-zA-Z0-9][a-zA-Z0-9._:/@-]*", "an image is [REGISTRY/]NAME[:TAG][@DIGEST] without spaces"),)
 
 
+class EngineVersion(Value):
+    """A released version of the engine, such as 0.32.1."""
+
+    __slots__ = ()
+    max_length = 32
+    clauses = (
+        matches(
+            r"[0-9]+(\.[0-9]+){1,3}([a-z0-9.+-]*[a-z0-9])?",
+            "an engine version is numbers with dots, such as 0.32.1; write it in quotes",
+        ),
+    )
+
+
+class ComputeCapability(Value):
+    """NVIDIA's compute capability, such as 9.0."""
+
+    __slots__ = ()
+    max_length = 8
+    clauses = (
+        matches("[0-9]{1,2}[.][0-9]", 'a compute capability is two numbers with a dot in quotes, such as "9.0"'),
+    )
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Major and minor number."""
+        major, _, minor = self.partition(".")
+        return int(major), int(minor)
+
+
+class LayoutName(Value):
+    """A layout in one word: degrees of tensor, pipeline, data and expert parallelism."""
+
+    __slots__ = ()
+    max_length = 64
+    clauses = (
+        matches(
+            "tp[1-9][0-9]{0,3}(-pp[1-9][0-9]{0,3})?(-dp[1-9][0-9]{0,3})?(-ep[1-9][0-9]{0,3})?",
+            "a layout is written such as tp2, tp8-pp2 or tp4-dp4-ep16",
+        ),
+    )
+
+
+class Currency(Value):
+    """A currency by its three capital letters (ISO 4217)."""
+
+    __slots__ = ()
+    max_length = 3
+    clauses = (matches("[A-Z]{3}", "a currency is three capital letters, such as USD"),)
+
+
+class Reference(Value):
+    """A reference that a human can follow: a path, an address or a sentence on one line."""
+
+    __slots__ = ()
+    max_length = 512
+    clauses = (matches(r"[^\x00-\x1f\x7f]+", "a reference is text on one line, and not empty"),)
+
+
 _ONE_LINE = r"[^\x00-\x1f\x7f]*"
 
 

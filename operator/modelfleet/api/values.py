@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -145,7 +146,7 @@ class Quantity(Value):
     max_length = 32
     whole_numbers = True
     pattern = f"^{_QUANTITY}$"
-    clauses = (
+    clauses: ClassVar[tuple[Clause, ...]] = (
         matches(
             _QUANTITY, 'a quantity is a number, with or without a unit, such as 4, "500m", 16Gi or 1500M', "self >= 0"
         ),
@@ -172,6 +173,22 @@ class Quantity(Value):
     def canonical(self) -> str:
         """A whole number where it is one (1Gi is 1073741824), else thousandths (1.5 is 1500m), rounded up."""
         return str(self.bytes) if self.exact.denominator == 1 else f"{self.millicores}m"
+
+
+class PositiveQuantity(Quantity):
+    """A Kubernetes quantity above zero, such as 80Gi of memory or 3350G bytes a second."""
+
+    __slots__ = ()
+    clauses = (
+        *Quantity.clauses,
+        Clause(
+            f"type(self) == int ? self > 0 : !self.matches('^({_QUANTITY})$') || self.matches('^[^eE]*[1-9]')".replace(
+                "\\", "\\\\"
+            ),
+            lambda text: re.search("^[^eE]*[1-9]", text) is not None,
+            "the quantity must be above zero",
+        ),
+    )
 
 
 def _above_zero(form: str, message: str, whole: str) -> Clause:
@@ -240,6 +257,62 @@ class Rate(Value):
     @property
     def canonical(self) -> str:
         """Without needless zeros: 12.50 is 12.5."""
+        return _decimal(self)
+
+
+_PRICE = r"[0-9]{1,7}(\.[0-9]{1,6})?"
+
+
+class Price(Value):
+    """An amount of money that is not negative, with at most six decimals; an integer is an amount too."""
+
+    __slots__ = ()
+    max_length = 16
+    whole_numbers = True
+    pattern = f"^{_PRICE}$"
+    clauses = (
+        matches(
+            _PRICE,
+            'a price is a decimal number, zero or above, such as 2 or "2.49"',
+            "self >= 0 && self < 10000000",
+        ),
+    )
+
+    @property
+    def amount(self) -> Decimal:
+        """The amount, exact."""
+        return Decimal(self)
+
+    @property
+    def canonical(self) -> str:
+        """Without needless zeros: 2.50 is 2.5."""
+        return _decimal(self)
+
+
+_FACTOR = r"[0-9]{1,2}(\.[0-9]{1,4})?"
+
+
+class Factor(Value):
+    """A factor between measured and predicted, above 0 and below 100; an integer is one too."""
+
+    __slots__ = ()
+    max_length = 8
+    whole_numbers = True
+    pattern = f"^{_FACTOR}$"
+    clauses = (
+        _above_zero(
+            _FACTOR, 'a factor is a decimal number above 0 and below 100, such as "1.08"', "self > 0 && self < 100"
+        ),
+    )
+
+    @property
+    def number(self) -> float:
+        """The factor."""
+        return float(self)
+
+    @property
+    def canonical(self) -> str:
+        """Without needless zeros: 1.50 is 1.5."""
         return _decimal(self)
 
 

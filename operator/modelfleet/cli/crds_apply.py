@@ -21,7 +21,7 @@ class CrdsError(Exception):
 
 
 def run(kubeconfig: str | None, timeout_s: float = 60.0) -> int:
-    """Applies both CRDs and waits until they are served; 0, or 1 with one sentence on standard error."""
+    """Applies the CRDs and waits until they are served; 0, or 1 with one sentence on standard error."""
     try:
         for line in asyncio.run(_bounded(kubeconfig, timeout_s)):
             print(line)

@@ -11,6 +11,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.parse import Fault, Place, strict_faults
 from modelfleet.cli.yaml_io import Document, MissingExtraError, UnreadableError, documents
 
@@ -19,7 +20,7 @@ _STDIN = "-"
 
 def register(commands: Any) -> None:
     """Adds the command to the parser."""
-    parser = commands.add_parser("lint", help="check files with ModelDeployments and AcceleratorClasses")
+    parser = commands.add_parser("lint", help="check files with objects of modelfleet")
     parser.add_argument("files", nargs="+", metavar="FILE", help="a YAML file; - is standard input")
     parser.set_defaults(run=run)
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _praise(checked: int) -> str:
     if not checked:
-        return f"nothing to check: no {names.DEPLOYMENT_KIND} or {names.CLASS_KIND} here"
+        return f"nothing to check: no {names.DEPLOYMENT_KIND}, {names.CLASS_KIND} or {names.PROFILE_KIND} here"
     return f"{checked} objects are fine" if checked > 1 else "1 object is fine"
 
 
@@ -102,7 +103,7 @@ def _faults(content: Any) -> tuple[Fault, ...] | None:
         return (Fault((), "this is not a Kubernetes object: it needs apiVersion, kind, metadata and spec"),)
     group = str(content.get("apiVersion", "")).partition("/")[0]
     kind = content.get("kind")
-    models = {names.DEPLOYMENT_KIND: ModelDeployment, names.CLASS_KIND: AcceleratorClass}
+    models = (names.DEPLOYMENT_KIND, names.CLASS_KIND, names.PROFILE_KIND)
     if "apiVersion" not in content and kind is None and content.keys() & {"metadata", "spec"}:
         return (Fault((), "this object does not say what it is: it needs apiVersion and kind"),)
     if "apiVersion" not in content and kind in models:
@@ -115,5 +116,7 @@ def _faults(content: Any) -> tuple[Fault, ...] | None:
         return strict_faults(ModelDeployment, content)
     if kind == names.CLASS_KIND:
         return strict_faults(AcceleratorClass, content)
+    if kind == names.PROFILE_KIND:
+        return strict_faults(ModelProfile, content)
     near = difflib.get_close_matches(str(kind), models, n=1, cutoff=0.5) or list(models)
     return (Fault(("kind",), f"there is no kind {kind} in {names.API_VERSION}, did you mean {' or '.join(near)}?"),)

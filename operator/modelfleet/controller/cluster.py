@@ -38,10 +38,13 @@ class Resource:
 
 DEPLOYMENTS = Resource(names.API_VERSION, names.DEPLOYMENT_KIND, names.DEPLOYMENT_PLURAL)
 CLASSES = Resource(names.API_VERSION, names.CLASS_KIND, names.CLASS_PLURAL, namespaced=False)
+PROFILES = Resource(names.API_VERSION, names.PROFILE_KIND, names.PROFILE_PLURAL)
+NODES = Resource("v1", "Node", "nodes", namespaced=False)
 PODS = Resource("v1", "Pod", "pods")
 SERVICES = Resource("v1", "Service", "services")
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
 REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
+JOBS = Resource("batch/v1", "Job", "jobs")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -49,8 +52,8 @@ CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customre
 _PATCHES = {"patch": "application/merge-patch+json", "replace": "application/json-patch+json"}
 _TIMEOUT_S = 30.0
 
-CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
-_RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, *CHILDREN, EVENTS, LEASES, CRDS)}
+CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS)
+_RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, PROFILES, *CHILDREN, EVENTS, LEASES, CRDS)}
 
 
 def resource_of(api_version: str, kind: str) -> Resource:

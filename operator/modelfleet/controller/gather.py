@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from modelfleet.api import names
@@ -10,13 +11,17 @@ from modelfleet.controller.cluster import (
     CLASSES,
     CONFIG_MAPS,
     DEPLOYMENTS,
+    JOBS,
+    NODES,
     PODS,
+    PROFILES,
     REVISIONS,
     SERVICES,
     Cluster,
 )
 from modelfleet.controller.triggers import Key
-from modelfleet.core.snapshot import Raw, Settings, World
+from modelfleet.core.intent import plans_anew
+from modelfleet.core.snapshot import Inventory, Raw, Settings, World
 
 _BY_KIND = {resource.kind: resource for resource in CHILDREN}
 
@@ -42,21 +47,23 @@ class Gatherer:
         if deployment is None:
             self.forget(key)
             return None
-        pods, services, config_maps, revisions, classes = await self._lists(key)
+        pods, services, config_maps, revisions, jobs, classes = await self._lists(key)
         self._look_for_missed(key, pods)
-        return World(
+        world = World(
             deployment=deployment,
             classes={item["metadata"]["name"]: item for item in classes},
             revisions=revisions,
             pods=pods,
             config_maps=config_maps,
             services=services,
+            jobs=jobs,
             taken=await self._read_taken(key),
             not_serving_s=self._not_serving(key, pods),
             refused=self._refused.get(key, ""),
             settings=self._settings,
             now=self._now(),
         )
+        return replace(world, inventory=await self._inventory(key)) if plans_anew(world) else world
 
     def name_is_taken(self, key: Key, kind: str, name: str) -> None:
         """A create met another object under this name: show it in this key's worlds for as long as it exists."""
@@ -76,6 +83,11 @@ class Gatherer:
         self._taken.pop(key, None)
         self._pods.pop(key, None)
 
+    async def _inventory(self, key: Key) -> Inventory:
+        """Nodes are many and large: what is kept of each is what a plan is made from."""
+        nodes, profiles = await asyncio.gather(self._cluster.list(NODES), self._cluster.list(PROFILES, key.namespace))
+        return Inventory(nodes=tuple(map(_outline, nodes)), profiles=profiles)
+
     def _look_for_missed(self, key: Key, pods: tuple[Raw, ...]) -> None:
         """A pod that was listed before and is not now is gone, or its label was edited: it is read by its name."""
         listed = {pod["metadata"]["name"] for pod in pods}
@@ -87,7 +99,7 @@ class Gatherer:
     async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
         labels = f"{names.DEPLOYMENT_LABEL}={key.name}"
         children = (
-            self._cluster.list(kind, key.namespace, labels) for kind in (PODS, SERVICES, CONFIG_MAPS, REVISIONS)
+            self._cluster.list(kind, key.namespace, labels) for kind in (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS)
         )
         return tuple(await asyncio.gather(*children, self._cluster.list(CLASSES)))
 
@@ -113,3 +125,11 @@ class Gatherer:
         else:
             self._not_serving_since.pop(key, None)
         return {uid: now - start for uid, start in since.items()}
+
+
+def _outline(node: Raw) -> Raw:
+    return {
+        "metadata": {"name": node["metadata"]["name"], "labels": node["metadata"].get("labels", {})},
+        "spec": {"unschedulable": node.get("spec", {}).get("unschedulable", False)},
+        "status": {"allocatable": node.get("status", {}).get("allocatable", {})},
+    }

@@ -142,7 +142,7 @@ class Operator:
         return runner
 
     async def _await_crds(self, cluster: Cluster, stop: asyncio.Event) -> bool:
-        """True when both CRDs are served; False when told to stop. Raises UnusableError after the start timeout."""
+        """True when all CRDs are served; False when told to stop. Raises UnusableError after the start timeout."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._options.start_timeout_s
         told = ""
@@ -244,10 +244,12 @@ async def _crds_fault(cluster: Cluster) -> str | None:
     except ApiError as error:
         return f"the API server cannot be used: {error}"
     missing = [
-        f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL) if plural not in served
+        f"{plural}.{names.GROUP}"
+        for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL, names.PROFILE_PLURAL)
+        if plural not in served
     ]
     if missing:
-        return f"the cluster lacks the CRDs {' and '.join(missing)}; install them with `modelfleet crds apply`"
+        return f"the cluster lacks the CRDs {', '.join(missing)}; install them with `modelfleet crds apply`"
     return None
 
 

@@ -12,13 +12,16 @@ from modelfleet.core.snapshot import World
 
 @dataclass(frozen=True, kw_only=True)
 class Children:
-    """Raw children by name, each kind apart. `foreign` are objects that are not ours, by (kind, name)."""
+    """Raw children by name, each kind apart; `job_pods` are the pods of our Jobs. `foreign` are objects that are not
+    ours, by (kind, name)."""
 
     owner: Owner
     pods: Mapping[str, Any]
     services: Mapping[str, Any]
     config_maps: Mapping[str, Any]
     revisions: Mapping[str, Any]
+    jobs: Mapping[str, Any]
+    job_pods: Mapping[str, Any]
     foreign: Mapping[tuple[str, str], Any]
 
     def pod_name_exists(self, name: str) -> bool:
@@ -44,12 +47,17 @@ def observe(world: World, owner: Owner) -> Children:
                 foreign[kind, raw.name(item)] = item
         return found
 
+    jobs = ours("Job", world.jobs)
+    by_job = {raw.uid(job) for job in jobs.values()} - {""}
+    of_jobs = [pod for pod in world.pods if raw.controller(pod).get("uid") in by_job]
     return Children(
         owner=owner,
-        pods=ours("Pod", world.pods),
+        pods=ours("Pod", (pod for pod in world.pods if pod not in of_jobs)),
         services=ours("Service", world.services),
         config_maps=ours("ConfigMap", world.config_maps),
         revisions=ours("ControllerRevision", world.revisions),
+        jobs=jobs,
+        job_pods={raw.name(pod): pod for pod in of_jobs},
         foreign=foreign,
     )
 

@@ -37,10 +37,18 @@ def _of_conditions(s: Situation, said: Mapping[ConditionType, Verdict]) -> Itera
     for kind in _TOLD:
         verdict, old = said[kind], before.get(kind)
         same = old is not None and (old.status, old.reason) == (verdict.status, verdict.reason)
+        if kind is ConditionType.PLANNED and verdict.reason is Reason.PLAN_PINNED:
+            same = same and not _another_revision(s)
         if same or verdict.reason in _SILENT or verdict.status is ConditionStatus.UNKNOWN:
             continue
         bad = verdict.status is ConditionStatus.FALSE and verdict.reason not in _CALM
         yield Event("Warning" if bad else "Normal", str(verdict.reason), verdict.message)
+
+
+def _another_revision(s: Situation) -> bool:
+    """The plan is another than the one that the status tells of."""
+    told = raw.text(s.world.deployment, "status", "plan", "revision")
+    return s.revision is not None and told != s.revision.name
 
 
 def _of_scaling(s: Situation) -> Iterator[Event]:

@@ -60,6 +60,18 @@ def pod_failure(pod: Any) -> Failure | None:
     return _waiting(pod, container) or _terminated(container)
 
 
+def ended_failure(pod: Any) -> Failure | None:
+    """What the worker of an ended pod said about why, None where it ended well or never ran."""
+    container = worker_status(pod)
+    code = raw.integer(container, "state", "terminated", "exitCode", default=-1)
+    return _terminated(container) if code > 0 else None
+
+
+def last_words(pod: Any) -> Any:
+    """The JSON that an ended worker left in its termination message; None where there is none."""
+    return _note(raw.text(worker_status(pod), "state", "terminated", "message"))
+
+
 def worker_status(pod: Any) -> Mapping[str, Any]:
     """The status of the worker's container; empty before the kubelet reported one."""
     statuses = raw.items(pod, "status", "containerStatuses")

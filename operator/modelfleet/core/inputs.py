@@ -1,7 +1,9 @@
 """What a plan is made from, in one canonical spelling, and the hash that names a revision. Pure.
 
-In: what determines a pod. Out: replica counts and bounds, objectives (no pod depends on them in this version), how many
-accelerators a node has (it only decides whether the plan is possible), and every setting of the operator.
+In: what determines a pod. Out: replica counts and bounds, and every setting of the operator. Where nothing is
+predicted, objectives and how many accelerators a node has are out too, because no pod depends on them. Where the
+planner chooses, they are in, with all that the listed classes state of their performance, and prices, profiles and
+nodes are out: they count when a plan is made, and a later change of them rolls no fleet.
 
 An absent or default value is left out, so that a later version's new field does not change the hash of a spec that does
 not use it; equal quantities, orders that mean nothing and spelled-out defaults hash alike (kthena#914).
@@ -14,49 +16,121 @@ from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.kubernetes_types import Toleration
-from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, Prefer
+from modelfleet.api.schema import ApiModel, canonical
 
 REVISION_DIGITS = 8
 BARE = "true"  # the value that makes a flag stand alone; an empty one is another spelling of it
 
 
 def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> dict[str, Any]:
-    """The canonical inputs, a JSON value without empty parts."""
-    spec, kind = deployment.spec, accelerator.spec
-    host = kind.host_per_accelerator
-    return _pruned(
-        {
-            "model": {
-                "source": spec.model.source.canonical,
-                "servedNames": [str(name) for name in deployment.served_names],
-                "maxContextTokens": spec.model.max_context_tokens,
-            },
-            "tensor": spec.parallelism.tensor,
-            "engine": {
-                "image": _text(spec.engine.image),
-                "installationClaimName": _text(spec.engine.installation_claim_name),
-                "args": {str(flag): value.canonical or BARE for flag, value in spec.engine.args.items()},
-                "env": {str(variable.name): str(variable.value) for variable in spec.engine.env},
-            },
-            "placement": {
-                "nodeSelector": {str(key): str(value) for key, value in spec.placement.node_selector.items()},
-                "tolerations": canonical_tolerations(spec.placement.tolerations),
-                "priorityClassName": _text(spec.placement.priority_class_name),
-            },
-            "imagePullSecrets": sorted({str(secret.name) for secret in spec.image_pull_secrets}),
-            "class": {
-                "name": accelerator.metadata.name,
-                "nodeSelector": {str(key): str(value) for key, value in kind.node_selector.items()},
-                "resourceName": str(kind.resource_name),
-                "device": str(kind.device),
-                "host": {
-                    "cpu": host.cpu.canonical if host.cpu else None,
-                    "memory": host.memory.canonical if host.memory else None,
-                },
-                "tolerations": canonical_tolerations(kind.tolerations),
-            },
-        }
-    )
+    """The canonical inputs where nothing is predicted, a JSON value without empty parts."""
+    pins = deployment.spec.parallelism
+    layout = {
+        "tensor": pins.tensor or 1,
+        "pipeline": _above_one(pins.pipeline),
+        "data": _above_one(pins.data),
+        "expert": "Always" if pins.expert is ExpertParallelism.ALWAYS else None,
+    }
+    return _pruned(_of_deployment(deployment) | layout | {"class": _of_class(accelerator)})
+
+
+def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorClass]) -> dict[str, Any]:
+    """The canonical inputs where the planner chooses among the listed classes."""
+    spec = deployment.spec
+    objectives = [_stated(objective) for objective in spec.objectives]
+    chosen = {
+        "model": {
+            "variants": [_stated(variant) for variant in spec.model.variants],
+            "facts": _optional(spec.model.facts),
+        },
+        "objectives": [{key: part for key, part in each.items() if key != "name"} for each in objectives],
+        "prefer": _unless(spec.accelerators.prefer, Prefer.COST),
+        "parallelism": _stated(spec.parallelism),
+        "quantization": _stated(spec.quantization),
+        "speculation": _stated(spec.speculation),
+        "engine": {"version": _text(spec.engine.version)},
+        "classes": [_of_class(each) | _performance(each) for each in classes],
+    }
+    base = _of_deployment(deployment)
+    return _pruned(base | chosen | {key: base[key] | chosen[key] for key in ("model", "engine")})
+
+
+def _of_deployment(deployment: ModelDeployment) -> dict[str, Any]:
+    spec = deployment.spec
+    return {
+        "model": {
+            "source": spec.model.source.canonical,
+            "servedNames": [str(name) for name in deployment.served_names],
+            "maxContextTokens": spec.model.max_context_tokens,
+        },
+        "engine": {
+            "image": _text(spec.engine.image),
+            "installationClaimName": _text(spec.engine.installation_claim_name),
+            "args": {str(flag): value.canonical or BARE for flag, value in spec.engine.args.items()},
+            "env": {str(variable.name): str(variable.value) for variable in spec.engine.env},
+        },
+        "placement": {
+            "nodeSelector": {str(key): str(value) for key, value in spec.placement.node_selector.items()},
+            "tolerations": canonical_tolerations(spec.placement.tolerations),
+            "priorityClassName": _text(spec.placement.priority_class_name),
+        },
+        "imagePullSecrets": sorted({str(secret.name) for secret in spec.image_pull_secrets}),
+    }
+
+
+def _of_class(accelerator: AcceleratorClass) -> dict[str, Any]:
+    kind, host = accelerator.spec, accelerator.spec.host_per_accelerator
+    return {
+        "name": accelerator.metadata.name,
+        "nodeSelector": {str(key): str(value) for key, value in kind.node_selector.items()},
+        "resourceName": str(kind.resource_name),
+        "device": str(kind.device),
+        "host": {
+            "cpu": host.cpu.canonical if host.cpu else None,
+            "memory": host.memory.canonical if host.memory else None,
+        },
+        "tolerations": canonical_tolerations(kind.tolerations),
+    }
+
+
+def _performance(accelerator: AcceleratorClass) -> dict[str, Any]:
+    """What a class states that layouts depend on; its prices are not among it."""
+    spec = accelerator.spec
+    return {
+        "acceleratorsPerNode": spec.accelerators_per_node,
+        "memory": _optional(spec.memory),
+        "memoryBandwidth": _optional(spec.memory_bandwidth),
+        "compute": _optional(spec.compute),
+        "computeCapability": _optional(spec.compute_capability),
+        "fabric": _optional(spec.fabric),
+        "network": _optional(spec.network),
+        "standardQuantization": _stated(spec.standard_quantization),
+        "engineVersions": sorted(str(version) for version in spec.engine_versions),
+    }
+
+
+def _stated(part: ApiModel) -> dict[str, Any]:
+    """A part in canonical spelling without what is as if it were absent."""
+    found = {}
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        if canonical(value) != canonical(default):
+            found[field.alias or name] = _stated(value) if isinstance(value, ApiModel) else canonical(value)
+    return dict(sorted(found.items()))
+
+
+def _optional(part: object) -> Any:
+    return _stated(part) if isinstance(part, ApiModel) else canonical(part)
+
+
+def _unless(value: object, default: object) -> str | None:
+    return None if value == default else str(value)
+
+
+def _above_one(degree: int | None) -> int | None:
+    return degree if degree is not None and degree > 1 else None
 
 
 def digest(inputs: dict[str, Any]) -> str:
@@ -88,6 +162,12 @@ def _text(value: str | None) -> str | None:
 
 
 def _pruned(value: dict[str, Any]) -> dict[str, Any]:
-    """Without what is absent or empty, at every depth of mappings."""
-    kept = {key: _pruned(part) if isinstance(part, dict) else part for key, part in value.items()}
+    """Without what is absent or empty, at every depth."""
+    kept = {key: _pruned_part(part) for key, part in value.items()}
     return {key: part for key, part in kept.items() if part is not None and part != {} and part != []}
+
+
+def _pruned_part(part: Any) -> Any:
+    if isinstance(part, dict):
+        return _pruned(part)
+    return [_pruned_part(item) for item in part] if isinstance(part, list) else part

@@ -1,7 +1,11 @@
-"""What the user wants, as far as it can be known: the parsed spec, its class, the plan's inputs, the replicas. Pure."""
+"""What the user wants, as far as it can be known: the parsed spec, its classes, the plan, the replicas. Pure.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+Where no listed class states its performance, the user's pins are the plan and nothing is predicted. Else the planner
+chooses, once for each revision: a revision that is pinned is taken as it is, and nothing is read or computed for it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass
@@ -9,73 +13,255 @@ from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.parse import Fault, parse_class, parse_deployment
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
-from modelfleet.core.inputs import digest, plan_inputs
+from modelfleet.core.asking import Ask, AskError, question
+from modelfleet.core.children import Children
+from modelfleet.core.described import ConfigError, inspected, stated
+from modelfleet.core.effects import Effect
+from modelfleet.core.inputs import REVISION_DIGITS, canonical_tolerations, digest, plan_inputs, planner_inputs
+from modelfleet.core.inspection import decide_inspection, known_report, let_go
+from modelfleet.core.layout.choose import answer
+from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.plan import Plan
-from modelfleet.core.planner import infeasible, make_plan
+from modelfleet.core.planner import above_bound, infeasible, make_plan, not_allowed, pinned_layout, states_nothing
+from modelfleet.core.planning import Planning, Setting, decide_plan
+from modelfleet.core.render.job import Errand
 from modelfleet.core.replicas import ReplicasDecision, decide_replicas
-from modelfleet.core.snapshot import World
+from modelfleet.core.revisions import Revision
+from modelfleet.core.snapshot import Settings, World
 from modelfleet.core.verdict import Verdict, no, unknown, yes
 
 _FAULTS_SAID = 5
+_NOT_LOOKED = unknown(Reason.NOT_EVALUATED, "no layout is looked for while the spec is not accepted")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A valid, feasible wish. `fresh` is the plan that this operator would pin today."""
+    """A valid, feasible wish. `plan` is the pinned one of its revision, else the one that this operator pins today."""
 
     deployment: ModelDeployment
     digest: str
-    fresh: Plan
+    plan: Plan
     replicas: ReplicasDecision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Intent:
-    """The wish, or why there is none: whether the spec and its class are valid, and whether a layout exists."""
+    """The wish, or why there is none: whether the spec and its class are valid, and whether a layout exists.
+
+    `shown` is a plan that exists and is not carried out; `facts` what is known of the model. `effects` and
+    `wake_after_s` are of reading the model.
+    """
 
     accepted: Verdict
     planned: Verdict
     wish: Wish | None = None
+    deployment: ModelDeployment | None = None
+    classes: Mapping[str, AcceleratorClass] = field(default_factory=dict)
+    shown: Plan | None = None
+    facts: ModelFacts | None = None
+    effects: tuple[Effect, ...] = ()
+    wake_after_s: float | None = None
 
 
-def decide_intent(world: World) -> Intent:
-    """Reads the spec and the class it names. Without a wish what runs is left as it is."""
+@dataclass(frozen=True)
+class _Accepted:
+    """A valid spec with its classes in the order of the list."""
+
+    deployment: ModelDeployment
+    classes: tuple[AcceleratorClass, ...]
+
+    @property
+    def predictable(self) -> tuple[AcceleratorClass, ...]:
+        """Those that state their performance."""
+        return tuple(each for each in self.classes if each.spec.is_predictable)
+
+    @property
+    def digest(self) -> str:
+        """The hash of the revision's inputs."""
+        if self.predictable:
+            return digest(planner_inputs(self.deployment, self.classes))
+        return digest(plan_inputs(self.deployment, self.classes[0]))
+
+
+def plans_anew(world: World) -> bool:
+    """Whether a plan is to be predicted that no revision pins: only then `world.inventory` matters."""
+    accepted = _accept(world)
+    if not isinstance(accepted, _Accepted) or not accepted.predictable:
+        return False
+    return all(raw.text(revision, "data", "inputs") != accepted.digest for revision in world.revisions)
+
+
+def decide_intent(world: World, children: Children, known: Mapping[str, Revision]) -> Intent:
+    """Reads the spec and the classes it names. Without a wish what runs is left as it is."""
+    accepted = _accept(world)
+    if isinstance(accepted, Verdict):
+        return Intent(accepted=accepted, planned=_NOT_LOOKED)
+    if accepted.predictable:
+        return _predicted(world, children, known, accepted)
+    return _unpredicted(world, children, known, accepted)
+
+
+def _accept(world: World) -> _Accepted | Verdict:
     deployment = parse_deployment(world.deployment)
     if not isinstance(deployment, ModelDeployment):
-        return _refused(no(Reason.SPEC_INVALID, _sentence(deployment)))
-    name = str(deployment.spec.accelerators.classes[0])
-    if name not in world.classes:
-        return _refused(no(Reason.CLASS_NOT_FOUND, _not_found(name, world.classes)))
-    accelerator = parse_class(world.classes[name])
-    if not isinstance(accelerator, AcceleratorClass):
-        return _refused(no(Reason.CLASS_INVALID, f"AcceleratorClass {name}: {_sentence(accelerator)}"))
-    conflict = _conflict(deployment, accelerator)
-    if conflict:
-        return _refused(no(Reason.SPEC_INVALID, conflict))
-    accepted = yes(Reason.VALID, f"the spec is valid and AcceleratorClass {name} exists")
-    impossible = infeasible(deployment, accelerator, _others(world, name))
+        return no(Reason.SPEC_INVALID, _sentence(deployment))
+    classes = []
+    for index, name in enumerate(map(str, deployment.spec.accelerators.classes)):
+        if name not in world.classes:
+            return no(Reason.CLASS_NOT_FOUND, _not_found(index, name, world.classes))
+        parsed = parse_class(world.classes[name])
+        if not isinstance(parsed, AcceleratorClass):
+            return no(Reason.CLASS_INVALID, f"AcceleratorClass {name}: {_sentence(parsed)}")
+        conflict = _conflict(deployment, parsed)
+        if conflict:
+            return no(Reason.SPEC_INVALID, conflict)
+        classes.append(parsed)
+    return _Accepted(deployment, tuple(classes))
+
+
+def _valid(accepted: _Accepted) -> Verdict:
+    names = [each.metadata.name for each in accepted.classes]
+    there = f"AcceleratorClass {names[0]} exists" if len(names) == 1 else f"{', '.join(names)} exist"
+    return yes(Reason.VALID, f"the spec is valid and {there}")
+
+
+def _unpredicted(world: World, children: Children, known: Mapping[str, Revision], accepted: _Accepted) -> Intent:
+    deployment, first = accepted.deployment, accepted.classes[0]
+    base = _base(accepted, tuple(let_go(children)))
+    impossible = infeasible(deployment, first, _others(world, first.metadata.name))
+    impossible = impossible or above_bound(deployment.spec, pinned_layout(deployment.spec).accelerators)
     if impossible is not None:
-        return Intent(accepted, impossible)
-    fresh = make_plan(deployment, accelerator, world.settings)
-    wish = Wish(
-        deployment,
-        digest(plan_inputs(deployment, accelerator)),
-        fresh,
-        decide_replicas(deployment.spec.scaling, raw.mapping(world.deployment, "metadata")),
+        return replace(base, planned=impossible)
+    wish = _wish(world, accepted, _pinned(known, accepted.digest) or make_plan(deployment, first, world.settings))
+    return replace(base, planned=_planned(wish, first), wish=wish)
+
+
+def _predicted(world: World, children: Children, known: Mapping[str, Revision], accepted: _Accepted) -> Intent:
+    pinned = _pinned(known, accepted.digest)
+    if pinned is not None:
+        base = replace(_base(accepted, tuple(let_go(children))), facts=_known_facts(accepted.deployment, children))
+        over = above_bound(accepted.deployment.spec, pinned.accelerators)
+        if over is not None:
+            return replace(base, planned=over)
+        wish = _wish(world, accepted, pinned)
+        return replace(base, planned=_planned(wish), wish=wish)
+    refused = _all_refuse(accepted)
+    if refused is not None:
+        return replace(_base(accepted), planned=refused)
+    found = _facts(world, children, accepted)
+    base = replace(_base(accepted, found.effects), wake_after_s=found.wake_after_s, facts=found.facts)
+    if found.facts is None:
+        return replace(base, planned=found.verdict)
+    planning = _plan(world, accepted, found.facts)
+    if planning.plan is None:
+        return replace(base, planned=planning.verdict, shown=planning.shown)
+    wish = _wish(world, accepted, planning.plan)
+    return replace(base, planned=_planned(wish), wish=wish)
+
+
+def _base(accepted: _Accepted, effects: tuple[Effect, ...] = ()) -> Intent:
+    return Intent(
+        accepted=_valid(accepted),
+        planned=_NOT_LOOKED,
+        deployment=accepted.deployment,
+        classes={each.metadata.name: each for each in accepted.classes},
+        effects=effects,
     )
-    return Intent(accepted, _planned(fresh, wish), wish)
 
 
-def _refused(accepted: Verdict) -> Intent:
-    return Intent(accepted, unknown(Reason.NOT_EVALUATED, "no layout is looked for while the spec is not accepted"))
+def _pinned(known: Mapping[str, Revision], of: str) -> Plan | None:
+    stored = known.get(of[:REVISION_DIGITS])
+    return stored.plan if stored is not None and stored.digest == of else None
 
 
-def _planned(plan: Plan, wish: Wish) -> Verdict:
+def _wish(world: World, accepted: _Accepted, plan: Plan) -> Wish:
+    replicas = decide_replicas(accepted.deployment.spec.scaling, raw.mapping(world.deployment, "metadata"), plan)
+    return Wish(accepted.deployment, accepted.digest, plan, replicas)
+
+
+def _all_refuse(accepted: _Accepted) -> Verdict | None:
+    """The first class's refusal of the engine's version, where every class refuses it."""
+    refusals = [not_allowed(accepted.deployment.spec, each) for each in accepted.predictable]
+    return refusals[0] if all(refusals) else None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the model is made of; without it `verdict` says why."""
+
+    facts: ModelFacts | None
+    verdict: Verdict = _NOT_LOOKED
+    effects: tuple[Effect, ...] = ()
+    wake_after_s: float | None = None
+
+
+def _facts(world: World, children: Children, accepted: _Accepted) -> _Found:
+    """What the model is made of, or the step towards it."""
+    model = accepted.deployment.spec.model
+    if model.facts is not None:
+        effects = tuple(let_go(children))
+        try:
+            return _Found(stated(model.facts, accepted.deployment.metadata.name), effects=effects)
+        except ConfigError as error:
+            return _Found(None, no(Reason.CONTRADICTION, f"spec.model.facts: {error}"), effects)
+    step = decide_inspection(world, children, _errand(accepted, world.settings))
+    if step.report is None:
+        return _Found(None, step.verdict or _NOT_LOOKED, step.effects, step.wake_after_s)
+    try:
+        return _Found(inspected(step.report, model.source.canonical), effects=step.effects)
+    except ConfigError as error:
+        return _Found(None, no(Reason.UNKNOWN_ARCHITECTURE, str(error)), step.effects)
+
+
+def _known_facts(deployment: ModelDeployment, children: Children) -> ModelFacts | None:
+    """The facts for the report only; None where they are not at hand."""
+    model = deployment.spec.model
+    try:
+        if model.facts is not None:
+            return stated(model.facts, deployment.metadata.name)
+        report = known_report(children, model.source.canonical)
+        return inspected(report, model.source.canonical) if report else None
+    except ConfigError:
+        return None
+
+
+def _errand(accepted: _Accepted, settings: Settings) -> Errand:
+    spec, first = accepted.deployment.spec, accepted.predictable[0]
+    taints = (*spec.placement.tolerations, *(each for kind in accepted.classes for each in kind.spec.tolerations))
+    return Errand(
+        source=spec.model.source.canonical,
+        claim=spec.model.source.claim,
+        path=spec.model.source.path,
+        image=str(spec.engine.image or settings.worker_image),
+        image_pull_policy=settings.image_pull_policy,
+        beside={str(key): str(value) for key, value in first.spec.node_selector.items()},
+        node_selector={str(key): str(value) for key, value in spec.placement.node_selector.items()},
+        tolerations=tuple(canonical_tolerations(taints)),
+        priority_class_name=str(spec.placement.priority_class_name or ""),
+        image_pull_secrets=tuple(sorted({str(secret.name) for secret in spec.image_pull_secrets})),
+    )
+
+
+def _plan(world: World, accepted: _Accepted, facts: ModelFacts) -> Planning:
+    try:
+        asked = question(Ask(accepted.deployment, accepted.predictable, facts), world.inventory)
+    except AskError as error:
+        return Planning(verdict=no(Reason.CONTRADICTION, str(error)))
+    classes = {each.metadata.name: each for each in accepted.classes}
+    return decide_plan(asked, answer(asked), Setting(accepted.deployment, classes, world.settings))
+
+
+def _planned(wish: Wish, unpredicted: AcceleratorClass | None = None) -> Verdict:
+    plan = wish.plan
     count = f"{plan.accelerators} {plan.resource_name}"
+    if unpredicted is not None:
+        why = f"; nothing was predicted, because {states_nothing(unpredicted)}"
+    else:
+        why = f"; {plan.planned.summary}" if plan.planned else ""
     return yes(
         Reason.PLAN_PINNED,
         f"a replica takes {count} of class {plan.class_name} in layout {plan.layout}, pinned as revision"
-        f" {wish.digest[:8]}",
+        f" {wish.digest[:REVISION_DIGITS]}{why}",
     )
 
 
@@ -85,10 +271,10 @@ def _sentence(faults: Iterable[Fault]) -> str:
     return "; ".join(said[:_FAULTS_SAID]) + more
 
 
-def _not_found(name: str, classes: Iterable[str]) -> str:
+def _not_found(index: int, name: str, classes: Iterable[str]) -> str:
     known = sorted(str(known) for known in classes)
     instead = f"the cluster has {', '.join(known)}" if known else "the cluster has none; create one"
-    return f"spec.accelerators.classes[0]: there is no AcceleratorClass {name}; {instead}"
+    return f"spec.accelerators.classes[{index}]: there is no AcceleratorClass {name}; {instead}"
 
 
 def _conflict(deployment: ModelDeployment, accelerator: AcceleratorClass) -> str:

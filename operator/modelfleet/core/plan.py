@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from modelfleet.api import names
 from modelfleet.api.values import Quantity
+from modelfleet.core.layout.shape import Layout
 
 
 def _amount(text: str) -> str:
@@ -19,6 +20,11 @@ def _amount(text: str) -> str:
 
 Amount = Annotated[str, AfterValidator(_amount)]
 """A canonical quantity; empty where there is none."""
+
+
+def mounted(claim: str, path: str) -> str:
+    """Where a folder of a claim is in a pod that mounts it."""
+    return "/".join(part for part in (names.MODELS_MOUNT, claim, path) if part)
 
 
 class _Part(BaseModel):
@@ -34,13 +40,63 @@ class Limits(_Part):
     propagation_s: float = Field(serialization_alias="propagation_s", validation_alias="propagation_s")
 
 
+class Predicted(_Part):
+    """What one replica was predicted to do when the plan was made. Texts as status shows them, rounded."""
+
+    ttft: str
+    tpot: str
+    concurrency: str
+    kv_cache_tokens: int
+    knee_requests_per_second: str
+    knee_bound: str
+    uncertainty: str
+    source: str
+
+
+class Hosted(_Part):
+    """The load that the plan was made for, for its cost: of the whole deployment, and mean tokens of a request."""
+
+    load_rps: float = Field(serialization_alias="load_rps", validation_alias="load_rps")
+    knee_rps: float = Field(serialization_alias="knee_rps", validation_alias="knee_rps")
+    input_tokens: float
+    output_tokens: float
+    shared_prefix_tokens: float
+
+
+class Why(_Part):
+    """A reason, or a layout that was not taken: the check, the sentence, and what it is about."""
+
+    check: str
+    sentence: str
+    class_name: str = ""
+    layout: str = ""
+
+
+class Planned(_Part):
+    """What the planner chose, and why. `replicas` are those that the declared load needs; `summary` is one sentence."""
+
+    role: str = "Serve"
+    weights: str
+    kv_cache: str
+    token_budget: int | None = None
+    sequence_cap: int | None = None
+    block_tokens: int | None = None
+    replicas: int
+    predicted: Predicted
+    hosted: Hosted
+    reasons: tuple[Why, ...] = ()
+    rejected: tuple[Why, ...] = ()
+    summary: str = ""
+
+
 class Plan(_Part):
     """One replica, pinned. A field that a later version adds needs a default that reads as "not there": a stored plan
     that cannot be read any more would be planned anew, and an operator's upgrade must not do that.
 
     `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
     for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
-    worker's `plan.json`, never into the pod's own command or environment.
+    worker's `plan.json`, never into the pod's own command or environment. `planned` is None where nothing was
+    predicted; no pod depends on it.
     """
 
     image: str
@@ -64,20 +120,31 @@ class Plan(_Part):
     priority_class_name: str = ""
     image_pull_secrets: tuple[str, ...] = ()
     limits: Limits
+    pipeline: int = 1
+    data: int = 1
+    expert: bool = False
+    planned: Planned | None = None
 
     @property
     def layout(self) -> str:
         """The layout in one word, as status says it: `tp2` is tensor parallel over two accelerators."""
-        return f"tp{self.tensor}"
+        return str(Layout(self.tensor, self.pipeline, self.data, expert=self.expert))
 
     @property
     def model_path(self) -> str:
         """Where the worker finds the model's files."""
-        return "/".join(part for part in (names.MODELS_MOUNT, self.claim, self.path) if part)
+        return mounted(self.claim, self.path)
 
     def to_json(self) -> dict[str, Any]:
         """The value that is stored; `read` of it gives an equal plan."""
-        return self.model_dump(mode="json", by_alias=True)
+        value = self.model_dump(mode="json", by_alias=True, exclude=_LATER)
+        return value | self.model_dump(
+            mode="json", by_alias=True, include=_LATER, exclude_defaults=True, exclude_none=True
+        )
+
+
+_LATER = {"pipeline", "data", "expert", "planned"}
+"""Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 
 
 def read(value: Any) -> Plan | None:

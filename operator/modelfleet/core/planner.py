@@ -1,60 +1,108 @@
-"""From a spec and its class to the pinned plan of one replica, or to the reason why there is none. Pure."""
+"""From a spec and its class to the pinned plan of one replica, or to the reason why there is none. Pure.
 
-from collections.abc import Iterable
+Here is what holds without predictions: the user's pins, one accelerator where there are none. What the planner of
+`core.layout` chooses becomes a plan through `core.planning`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, Device
-from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, Strategy
 from modelfleet.api.reasons import Reason
+from modelfleet.api.strings import ModelSource
 from modelfleet.api.values import Quantity
 from modelfleet.core.inputs import BARE, canonical_tolerations
-from modelfleet.core.plan import Limits, Plan
+from modelfleet.core.layout.shape import Layout
+from modelfleet.core.plan import Limits, Plan, Planned
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.verdict import Verdict, no
 
 _SHARED_MEMORY_GIB = 2  # for each accelerator; vLLM's ranks talk through /dev/shm, and the runtime's 64 MiB break them
 
 
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What one replica is, whoever chose it. `flags` are engine flags without dashes; the user's own win over them."""
+
+    layout: Layout
+    source: ModelSource
+    flags: Mapping[str, str] = field(default_factory=dict)
+    planned: Planned | None = None
+
+
 def infeasible(
     deployment: ModelDeployment, accelerator: AcceleratorClass, others: Iterable[AcceleratorClass]
 ) -> Verdict | None:
-    """Why no layout can work on this class, with the nearest that does; None if one can."""
-    tensor, node = deployment.spec.parallelism.tensor, accelerator.spec.accelerators_per_node
-    if tensor <= node:
-        return None
-    larger = sorted(
-        f"{other.metadata.name} ({other.spec.accelerators_per_node} a node)"
-        for other in others
-        if other.spec.accelerators_per_node >= tensor
+    """Why the spec cannot be carried out on this class without predictions; None if it can."""
+    return (
+        _exceeds_node(deployment.spec, accelerator, others)
+        or not_allowed(deployment.spec, accelerator)
+        or _needs_predictions(deployment.spec, accelerator)
     )
-    instead = f", or a class with enough: {', '.join(larger)}" if larger else ""
+
+
+def not_allowed(spec: ModelDeploymentSpec, accelerator: AcceleratorClass) -> Verdict | None:
+    """Whether the class refuses the engine's version, where both are stated."""
+    version, allowed = spec.engine.version, accelerator.spec.engine_versions
+    if version is None or not allowed or version in allowed:
+        return None
     return no(
-        Reason.TENSOR_EXCEEDS_NODE,
-        f"tensor parallelism stays inside a node: spec.parallelism.tensor is {tensor} and a node of class"
-        f" {accelerator.metadata.name} has {node}; the nearest that works is tensor {node}{instead}",
+        Reason.ENGINE_VERSION_NOT_ALLOWED,
+        f"spec.engine.version is {version} and class {accelerator.metadata.name} allows {', '.join(allowed)}; use an"
+        " image with one of these, or have the class's engineVersions changed",
+    )
+
+
+def above_bound(spec: ModelDeploymentSpec, accelerators: int) -> Verdict | None:
+    """Whether maxAccelerators leaves no room for minReplicas replicas of so many accelerators."""
+    most, least = spec.scaling.max_accelerators, spec.scaling.min_replicas
+    if most is None or least * accelerators <= most:
+        return None
+    return no(
+        Reason.CONTRADICTION,
+        f"spec.scaling.maxAccelerators is {most}, and minReplicas {least} of {accelerators} accelerators each take"
+        f" {least * accelerators}; raise maxAccelerators, or lower minReplicas",
     )
 
 
 def make_plan(deployment: ModelDeployment, accelerator: AcceleratorClass, settings: Settings) -> Plan:
-    """The plan of a feasible spec. Settings of the operator enter here once, and are pinned with the rest."""
+    """The plan of a feasible spec without predictions. Settings of the operator enter here once, and are pinned."""
+    choice = Choice(layout=pinned_layout(deployment.spec), source=deployment.spec.model.source)
+    return plan_of(deployment, accelerator, settings, choice)
+
+
+def pinned_layout(spec: ModelDeploymentSpec) -> Layout:
+    """What the user pinned, and 1 for what is left open."""
+    pins = spec.parallelism
+    expert = pins.expert is ExpertParallelism.ALWAYS
+    return Layout(pins.tensor or 1, pins.pipeline or 1, pins.data or 1, expert=expert)
+
+
+def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings: Settings, choice: Choice) -> Plan:
+    """The plan of a replica that was chosen."""
     spec, kind = deployment.spec, accelerator.spec
-    tensor = spec.parallelism.tensor
-    host = kind.host_per_accelerator
+    layout, host = choice.layout, kind.host_per_accelerator
+    count = layout.accelerators
     return Plan(
         image=str(spec.engine.image or settings.worker_image),
         image_pull_policy=settings.image_pull_policy,
         class_name=accelerator.metadata.name,
         device=str(kind.device),
-        tensor=tensor,
+        tensor=layout.tensor,
+        pipeline=layout.pipeline,
+        data=layout.data,
+        expert=layout.expert,
         resource_name=str(kind.resource_name),
-        accelerators=tensor,
-        host_cpu=_times(host.cpu, tensor),
-        host_memory=_times(host.memory, tensor),
-        shared_memory=f"{_SHARED_MEMORY_GIB * tensor}Gi",
-        claim=spec.model.source.claim,
-        path=spec.model.source.path,
+        accelerators=count,
+        host_cpu=_times(host.cpu, count),
+        host_memory=_times(host.memory, count),
+        shared_memory=f"{_SHARED_MEMORY_GIB * count}Gi",
+        claim=choice.source.claim,
+        path=choice.source.path,
         served_names=tuple(str(name) for name in deployment.served_names),
         installation_claim=str(spec.engine.installation_claim_name or ""),
-        engine_args=_engine_args(deployment),
+        engine_args=_engine_args(spec, choice),
         engine_env=_engine_env(deployment, accelerator),
         node_selector={str(k): str(v) for k, v in (spec.placement.node_selector | kind.node_selector).items()},
         tolerations=tuple(canonical_tolerations((*kind.tolerations, *spec.placement.tolerations))),
@@ -65,18 +113,74 @@ def make_plan(deployment: ModelDeployment, accelerator: AcceleratorClass, settin
             drain_s=settings.drain_s,
             propagation_s=settings.propagation_s,
         ),
+        planned=choice.planned,
     )
 
 
-def _engine_args(deployment: ModelDeployment) -> tuple[str, ...]:
-    """The planner's flags, then the user's in the order of their names."""
-    spec = deployment.spec
-    args = [f"--tensor-parallel-size={spec.parallelism.tensor}"]
-    if spec.model.max_context_tokens is not None:
-        args.append(f"--max-model-len={spec.model.max_context_tokens}")
-    for flag, value in sorted(spec.engine.args.items()):
-        args.append(f"--{flag}" if value in ("", BARE) else f"--{flag}={value}")
-    return tuple(args)
+def _exceeds_node(
+    spec: ModelDeploymentSpec, accelerator: AcceleratorClass, others: Iterable[AcceleratorClass]
+) -> Verdict | None:
+    layout, node, name = pinned_layout(spec), accelerator.spec.accelerators_per_node, accelerator.metadata.name
+    if layout.accelerators <= node:
+        return None
+    if layout.tensor <= node:
+        return no(
+            Reason.NOT_ROLLED_OUT,
+            f"spec.parallelism makes a replica {layout}, which is {layout.accelerators} accelerators, and a node of"
+            f" class {name} has {node}; replicas over several nodes are not rolled out in this version",
+        )
+    larger = sorted(
+        f"{other.metadata.name} ({other.spec.accelerators_per_node} a node)"
+        for other in others
+        if other.spec.accelerators_per_node >= layout.tensor
+    )
+    instead = f", or a class with enough: {', '.join(larger)}" if larger else ""
+    return no(
+        Reason.TENSOR_EXCEEDS_NODE,
+        f"tensor parallelism stays inside a node: spec.parallelism.tensor is {layout.tensor} and a node of class"
+        f" {name} has {node}; the nearest that works is tensor {node}{instead}",
+    )
+
+
+def _needs_predictions(spec: ModelDeploymentSpec, accelerator: AcceleratorClass) -> Verdict | None:
+    """A wish that only the planner can answer."""
+    strategy, numbers = spec.parallelism.strategy, spec.quantization
+    sharded = strategy is Strategy.SHARDED and pinned_layout(spec).accelerators == 1
+    wished = {
+        "spec.parallelism.strategy": sharded or strategy is Strategy.DISAGGREGATED,
+        "spec.model.variants": bool(spec.model.variants),
+        "spec.quantization": numbers.weights is not None or numbers.kv_cache is not None,
+    }
+    where = next((field for field, is_wished in wished.items() if is_wished), None)
+    if where is None:
+        return None
+    return no(
+        Reason.NOTHING_PREDICTED,
+        f"{where} asks for a choice that needs predictions, and {states_nothing(accelerator)}; write these in the"
+        f" class, or leave {where} out",
+    )
+
+
+def states_nothing(accelerator: AcceleratorClass) -> str:
+    """What a class lacks for predictions."""
+    return f"class {accelerator.metadata.name} states no performance (memory, memoryBandwidth, compute)"
+
+
+def _engine_args(spec: ModelDeploymentSpec, choice: Choice) -> tuple[str, ...]:
+    """The layout's and the planner's flags, then the user's in the order of their names; each flag once."""
+    layout = choice.layout
+    shape = {
+        "tensor-parallel-size": str(layout.tensor),
+        "pipeline-parallel-size": str(layout.pipeline) if layout.pipeline > 1 else "",
+        "data-parallel-size": str(layout.data) if layout.data > 1 else "",
+        "enable-expert-parallel": BARE if layout.expert else "",
+        "max-model-len": str(spec.model.max_context_tokens or ""),
+    }
+    ours = {flag: value for flag, value in shape.items() if value}
+    ours |= {flag: value for flag, value in sorted(choice.flags.items()) if flag not in ours}
+    users = {str(flag): str(value) for flag, value in sorted(spec.engine.args.items())}
+    flags = {flag: value for flag, value in ours.items() if flag not in users} | users
+    return tuple(f"--{flag}" if value in ("", BARE) else f"--{flag}={value}" for flag, value in flags.items())
 
 
 def _engine_env(deployment: ModelDeployment, accelerator: AcceleratorClass) -> dict[str, str]:

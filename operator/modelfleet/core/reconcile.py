@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.children import Children, observe
 from modelfleet.core.drift import image_edited, labels_kept, put_back
@@ -29,6 +30,9 @@ from modelfleet.core.verdicts import verdicts
 LOOK_AGAIN_S = 30.0
 """Objects of others under our names send no events that we watch; this often they are looked at again."""
 
+NODES_S = 120.0
+"""How often the nodes are looked at again where no layout works on those that there are."""
+
 LEFT_OVER_S = 2.0
 """The same for what the garbage collector is about to delete."""
 
@@ -44,10 +48,10 @@ def plan(world: World) -> Outcome:
     children = observe(world, owner)
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
-    intent = decide_intent(world)
-    revision = current(intent.wish.digest, intent.wish.fresh, known) if intent.wish else None
+    intent = decide_intent(world, children, known)
+    revision = current(intent.wish.digest, intent.wish.plan, known) if intent.wish else None
     step = _step(world, children, pods, intent, revision)
-    effects = tuple(_effects(children, pods, step, revision, known))
+    effects = (*intent.effects, *_effects(children, pods, step, revision, known))
     situation = Situation(
         world=world,
         children=children,
@@ -155,6 +159,9 @@ def _labels(one: PodView, serving: bool) -> dict[str, str]:
 
 
 def _wake_after_s(s: Situation) -> float | None:
-    """When to look again even if nothing is heard: the step's own time, or that of names which others hold."""
+    """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
+    Job that reads the model, or that of nodes, which are not watched."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
-    return min((time for time in (s.step.wake_after_s, look) if time is not None), default=None)
+    nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
+    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes)
+    return min((time for time in times_s if time is not None), default=None)

@@ -1,16 +1,17 @@
 """How many replicas there should be, and why. Pure.
 
-Mode Manual takes `spec.scaling.replicas` inside the bounds. Mode Active holds minReplicas in this version: no goodput
-signal is read yet, and without one a larger number would be a guess.
+Mode Manual takes `spec.scaling.replicas` inside the bounds. Mode Active runs what the plan needs for the declared load,
+and minReplicas where nothing was predicted: no goodput signal is read yet, and without one more would be a guess.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from modelfleet.api.modeldeployment import Scaling, ScalingMode
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
+from modelfleet.core.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -25,21 +26,42 @@ class ReplicasDecision:
     ignored: str = ""
 
 
-def decide_replicas(scaling: Scaling, metadata: Mapping[str, Any]) -> ReplicasDecision:
+def decide_replicas(scaling: Scaling, metadata: Mapping[str, Any], plan: Plan | None = None) -> ReplicasDecision:
     """The number of replicas; `metadata` is the raw object's, whose managed fields name a foreign scaler."""
-    low, high = scaling.min_replicas, scaling.max_replicas
     if scaling.mode is ScalingMode.MANUAL:
-        wish = scaling.replicas
-        held = min(max(wish, low), high)
-        if held == wish:
-            return ReplicasDecision(held, ScalingReason.MANUAL, f"replicas is {wish}")
-        bound = "minReplicas" if held == low else "maxReplicas"
-        return ReplicasDecision(held, ScalingReason.MANUAL, f"replicas is {wish} and {bound} is {held}", bound)
-    detail = f"no goodput signal is read in this version, so minReplicas {low} holds"
-    ignored = _ignored(scaling, low, scalers(metadata))
-    if ignored:
-        detail = f"{detail}; {ignored}"
-    return ReplicasDecision(low, ScalingReason.NO_SIGNAL, detail, "minReplicas", ignored)
+        held, bound = _held(scaling, scaling.replicas, plan)
+        said = f"replicas is {scaling.replicas}" + (f" and {_bound_words(scaling, bound, held)}" if bound else "")
+        return ReplicasDecision(held, ScalingReason.MANUAL, said, bound)
+    if plan is not None and plan.planned is not None:
+        wish = plan.planned.replicas
+        held, bound = _held(scaling, wish, plan)
+        said = f"the declared load needs {wish}" + (f" and {_bound_words(scaling, bound, held)}" if bound else "")
+        decision = ReplicasDecision(held, ScalingReason.SIZED_FOR_LOAD, said, bound)
+    else:
+        low = scaling.min_replicas
+        said = f"no goodput signal is read in this version, so minReplicas {low} holds"
+        decision = ReplicasDecision(low, ScalingReason.NO_SIGNAL, said, "minReplicas")
+    ignored = _ignored(scaling, decision.replicas, scalers(metadata))
+    if not ignored:
+        return decision
+    return replace(decision, detail=f"{decision.detail}; {ignored}", ignored=ignored)
+
+
+def _held(scaling: Scaling, wish: int, plan: Plan | None) -> tuple[int, str | None]:
+    """The wish inside the bounds, and the bound that clipped it."""
+    bounds = [(scaling.max_replicas, "maxReplicas")]
+    if scaling.max_accelerators is not None and plan is not None:
+        bounds.append((scaling.max_accelerators // plan.accelerators, "maxAccelerators"))
+    high, name = min(bounds)
+    if wish > high:
+        return high, name
+    return (scaling.min_replicas, "minReplicas") if wish < scaling.min_replicas else (wish, None)
+
+
+def _bound_words(scaling: Scaling, bound: str, held: int) -> str:
+    if bound == "maxAccelerators":
+        return f"maxAccelerators {scaling.max_accelerators} allows {held}"
+    return f"{bound} is {held}"
 
 
 def scalers(metadata: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,14 +20,25 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """Raw nodes of the cluster and ModelProfiles of the namespace; a later change of either moves no pinned plan."""
+
+    nodes: tuple[Raw, ...] = ()
+    profiles: tuple[Raw, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class World:
     """One ModelDeployment and everything that bears on it, as the API server answered.
 
     `deployment` is the raw object. `classes` holds every AcceleratorClass of the cluster by name. `revisions`, `pods`,
-    `config_maps`, `services` are listed by our deployment label. `taken` are objects that hold a child's name without
-    being in those lists (a foreign owner, or a child that lost its label), by (kind, name). `not_serving_s` says for
-    how long (monotonic, this process) a pod's serving label has been seen off, by pod uid. `refused` is what the API
-    server said when it last refused one of our writes (a quota, a policy), empty once everything was written.
+    `config_maps`, `services` and `jobs` are listed by our deployment label, pods of our Jobs among the pods. `taken`
+    are objects that hold a child's name without being in those lists (a foreign owner, or a child that lost its label),
+    by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's serving label has been off,
+    by pod uid. `refused` is what the API server said when it last refused one of our writes (a quota, a policy), empty
+    once everything was written.
+
+    `inventory` is what a plan is made from besides, and None where no plan is to be made (`intent.plans_anew`).
     """
 
     deployment: Raw
@@ -36,6 +47,8 @@ class World:
     pods: tuple[Raw, ...]
     config_maps: tuple[Raw, ...]
     services: tuple[Raw, ...]
+    jobs: tuple[Raw, ...] = ()
+    inventory: Inventory | None = None
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
     refused: str = ""

@@ -11,9 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from modelfleet.api.conditions import MESSAGE_LIMIT, Condition, ConditionType, dump, read, upsert
-from modelfleet.api.status import Plan, Pool, Role, ScalingDecision
+from modelfleet.api.status import Plan, ScalingDecision
 from modelfleet.core import raw
 from modelfleet.core.replicas import ReplicasDecision
+from modelfleet.core.report import plan_report, told
 from modelfleet.core.revisions import Revision
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict
@@ -37,6 +38,9 @@ def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any
     plan = _plan(s)
     if plan is not None:
         status["plan"] = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+    status |= {
+        key: part.model_dump(mode="json", by_alias=True, exclude_none=True) for key, part in told(s.intent, plan)
+    }
     decision = last_decision(s)
     if decision is not None:
         status["scaling"] = {"lastDecision": decision.model_dump(mode="json", by_alias=True, exclude_none=True)}
@@ -89,19 +93,13 @@ def _conditions(
 
 
 def _plan(s: Situation) -> Plan | None:
-    """The pinned plan: the wanted one, without a wish the newest that was pinned, with the replicas that it has."""
+    """The pinned plan: the wanted one, without a wish the newest that was pinned, with the replicas that it has. Where
+    none was pinned, the one that exists and is not carried out."""
     revision: Revision | None = s.revision
-    replicas = s.wanted
-    if revision is None:
-        revision = max(s.known.values(), key=lambda known: (known.number, known.name), default=None)
-        replicas = sum(pod.revision == revision.name for pod in s.replicas) if revision else 0
-    if revision is None:
-        return None
-    pool = Pool(
-        role=Role.SERVE,
-        class_=revision.plan.class_name,
-        layout=revision.plan.layout,
-        accelerators_per_replica=revision.plan.accelerators,
-        replicas=replicas,
-    )
-    return Plan(revision=revision.name, pools=(pool,))
+    if revision is not None:
+        return plan_report(revision.name, revision.plan, s.wanted)
+    revision = max(s.known.values(), key=lambda known: (known.number, known.name), default=None)
+    if revision is not None:
+        running = sum(pod.revision == revision.name for pod in s.replicas)
+        return plan_report(revision.name, revision.plan, running)
+    return plan_report("", s.intent.shown, 0) if s.intent.shown is not None else None

@@ -24,7 +24,7 @@ OBJECTIVE = "spec.objectives.0"
     [
         pytest.param(DEPLOYMENT, {f"{OBJECTIVE}.ttft": "60s"}, {f"{OBJECTIVE}.ttft": "1m"}, id="durations"),
         pytest.param(DEPLOYMENT, {f"{OBJECTIVE}.share": 99}, {}, id="a default that is written out"),
-        pytest.param(DEPLOYMENT, {"spec.parallelism": {}}, {"spec.parallelism.tensor": 1}, id="an empty map"),
+        pytest.param(DEPLOYMENT, {"spec.parallelism": {}}, {}, id="an empty map"),
         pytest.param(
             DEPLOYMENT,
             {f"{OBJECTIVE}.load.requestsPerSecond": "12.0"},

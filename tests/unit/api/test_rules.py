@@ -7,10 +7,12 @@ from api_objects import Bad, Good, sentences_of
 from modelfleet.api import crd
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
-from modelfleet.api.parse import Fault, parse_class, parse_deployment, strict_faults
+from modelfleet.api.modelprofile import ModelProfile
+from modelfleet.api.parse import Fault, parse_class, parse_deployment, parse_profile, strict_faults
 from modelfleet.api.rules import CHECKS
 
-MODELS = {"ModelDeployment": ModelDeployment, "AcceleratorClass": AcceleratorClass}
+MODELS = {"ModelDeployment": ModelDeployment, "AcceleratorClass": AcceleratorClass, "ModelProfile": ModelProfile}
+PARSE = {"ModelDeployment": parse_deployment, "AcceleratorClass": parse_class, "ModelProfile": parse_profile}
 
 
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case.id)
@@ -59,7 +61,7 @@ def test_one_bad_part_does_not_hide_what_is_wrong_with_the_others() -> None:
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case.id)
 def test_the_operator_passes_over_fields_that_it_does_not_know(case: Good) -> None:
     manifest = {**case.manifest, "spec": {**case.manifest["spec"], "fromTheFuture": 1}, "status": {"conditions": "?"}}
-    parse = parse_deployment if manifest["kind"] == "ModelDeployment" else parse_class
+    parse = PARSE[manifest["kind"]]
 
     assert not isinstance(parse(manifest), tuple)
 

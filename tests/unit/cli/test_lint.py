@@ -150,7 +150,7 @@ def test_standard_input_is_read(capsys: Captured, monkeypatch: pytest.MonkeyPatc
         ),
         pytest.param(
             {"apiVersion": "modelfleet.dev/v1alpha1"},
-            "kind: there is no kind None in modelfleet.dev/v1alpha1, did you mean ModelDeployment or AcceleratorClass?",
+            "kind: there is no kind None in modelfleet.dev/v1alpha1, did you mean ModelDeployment or AcceleratorClass or ModelProfile?",
             id="no kind",
         ),
         pytest.param(
@@ -196,7 +196,7 @@ def test_a_number_with_an_exponent_is_one_line_as_any_other_fault(capsys: Captur
 def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) -> None:
     path = write("apiVersion: v1\nkind: Secret\n---\n# nothing\n---\n")
 
-    assert lint(capsys, path) == (0, ["nothing to check: no ModelDeployment or AcceleratorClass here"], [])
+    assert lint(capsys, path) == (0, ["nothing to check: no ModelDeployment, AcceleratorClass or ModelProfile here"], [])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,23 @@ from modelfleet.core.render.metadata import Owner, metadata
 
 USER_ID = 65532  # the non-root user of distroless images, which is the worker image's too
 
+POD_SECURITY = {
+    "runAsNonRoot": True,
+    "runAsUser": USER_ID,
+    "runAsGroup": USER_ID,
+    "fsGroup": USER_ID,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "privileged": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+}
+"""Together the restricted pod security standard, on a root that cannot be written."""
+
 _STARTUP_PERIOD_S = 2
 _STARTUP_SPARE_S = 60  # the worker reports its own start time-out; the kubelet's kill is only for a worker that hangs
 _AFTER_DRAIN_S = 30  # the engine's process tree ends after the last request (vLLM takes up to 13 s)
@@ -38,14 +55,7 @@ def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_period_s(plan),
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(POD_SECURITY),
         "tolerations": _tolerations(plan),
         "containers": [_container(plan, volumes)],
         "volumes": [{"name": volume.name, **volume.source} for volume in volumes],
@@ -101,13 +111,7 @@ def _container(plan: Plan, volumes: list[_Volume]) -> dict[str, Any]:
         ),
         "livenessProbe": _probe("/livez", period_s=10, failures=6),
         "readinessProbe": _probe("/readyz", period_s=2, failures=3),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "privileged": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-        },
+        "securityContext": dict(CONTAINER_SECURITY),
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "volumeMounts": [volume.mount() for volume in volumes],

@@ -1,0 +1,196 @@
+"""From the planner's answer to a plan that can be pinned, or to the verdict why there is none. Pure.
+
+Figures are rounded here, once: a stored plan and what status shows of it do not move with noise.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modelfleet.api.acceleratorclass import AcceleratorClass, Device
+from modelfleet.api.modeldeployment import ModelDeployment
+from modelfleet.api.reasons import Reason
+from modelfleet.api.strings import ModelSource
+from modelfleet.core.layout.answer import Answer, Check, ClassPlan, Pool
+from modelfleet.core.layout.answer import Reason as Because
+from modelfleet.core.layout.demand import demand_of
+from modelfleet.core.layout.question import Question
+from modelfleet.core.layout.wording import percent, rounded, seconds
+from modelfleet.core.plan import Hosted, Plan, Planned, Predicted, Why
+from modelfleet.core.planner import Choice, plan_of
+from modelfleet.core.snapshot import Settings
+from modelfleet.core.verdict import Verdict, no
+
+_REASONS, _REJECTED, _OFFERS = 24, 16, 3
+_SENTENCE = 1024  # bytes of a sentence in status
+_SAID_FIRST = (Check.FITS_ONE, Check.SHARDING, Check.PINS, Check.LOAD)
+"""The reasons that the condition's message gives, and of a choice among classes the score; status.plan.reasons has
+all."""
+
+
+_NONE = no(Reason.INFEASIBLE, "no layout was found")
+
+
+@dataclass(frozen=True)
+class Planning:
+    """A plan to pin, or the verdict why none is; `shown` is a plan that exists and is not carried out."""
+
+    plan: Plan | None = None
+    verdict: Verdict = _NONE
+    shown: Plan | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Whose plan it is, and what the operator adds."""
+
+    deployment: ModelDeployment
+    classes: Mapping[str, AcceleratorClass]
+    settings: Settings
+
+
+def decide_plan(question: Question, answer: Answer, setting: Setting) -> Planning:
+    """
+    | the question has a fatal problem | Contradiction |
+    | no class keeps the promise | Infeasible (EngineVersionNotAllowed where that is the bound), with the offers |
+    | a class's plan can be rolled out | the first such plan |
+    | else | NotRolledOut, with the plan shown |
+    """
+    fatal = [problem for problem in answer.problems if problem.fatal]
+    if fatal:
+        said = "; ".join(f"{problem.field}: {problem.sentence}".removeprefix(": ") for problem in fatal[:3])
+        return Planning(verdict=no(Reason.CONTRADICTION, said))
+    if answer.infeasible is not None or answer.chosen is None:
+        return Planning(verdict=_infeasible(answer))
+    chosen = next((plan for plan in answer.plans if _runs_here(plan)), None)
+    if chosen is None:
+        shown = _plan(question, answer, answer.chosen, setting)
+        return Planning(verdict=_not_rolled_out(answer.chosen), shown=shown)
+    return Planning(plan=_plan(question, answer, chosen, setting))
+
+
+def _runs_here(plan: ClassPlan) -> bool:
+    return plan.rolled_out and len(plan.pools) == 1 and plan.pool.nodes_per_replica == 1
+
+
+def _infeasible(answer: Answer) -> Verdict:
+    bound = answer.infeasible
+    said = bound.sentence.rstrip(".") if bound else "no class keeps the promise"
+    offers = [offer.sentence.rstrip(".") for offer in answer.offers[:_OFFERS]]
+    nearest = f"; nearest that would work: {'; or '.join(offers)}" if offers else ""
+    of_engine = bound is not None and bound.check is Check.ENGINE
+    return no(Reason.ENGINE_VERSION_NOT_ALLOWED if of_engine else Reason.INFEASIBLE, said + nearest)
+
+
+def _not_rolled_out(plan: ClassPlan) -> Verdict:
+    apart = len(plan.pools) > 1
+    pool = plan.pool
+    what = "prefill and decode apart" if apart else f"a replica over {pool.nodes_per_replica} nodes"
+    layouts = " and ".join(f"{each.layout}" for each in plan.pools)
+    return no(
+        Reason.NOT_ROLLED_OUT,
+        f"only {what} keeps the promise on class {plan.class_name} ({layouts}, {plan.accelerators} accelerators);"
+        " such a plan is shown in status.plan and not rolled out in this version",
+    )
+
+
+def _plan(question: Question, answer: Answer, chosen: ClassPlan, setting: Setting) -> Plan:
+    pool, kind = chosen.pool, setting.classes[chosen.class_name]
+    choice = Choice(
+        layout=pool.layout,
+        source=ModelSource(pool.source),
+        flags={flag: value for flag, value in pool.flags.items() if not _of_gpus(flag, kind)},
+        planned=_planned(question, answer, chosen),
+    )
+    return plan_of(setting.deployment, kind, setting.settings, choice)
+
+
+def _of_gpus(flag: str, kind: AcceleratorClass) -> bool:
+    """A flag that means something else, or nothing, to the engine's CPU build; its own default is left."""
+    return kind.spec.device is Device.CPU and flag in ("block-size", "gpu-memory-utilization")
+
+
+def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
+    pool = chosen.pool
+    why = [*answer.reasons, *chosen.reasons]
+    return Planned(
+        role=pool.role.value,
+        weights=pool.setup.weights.value,
+        kv_cache=pool.setup.kv.value,
+        token_budget=pool.setup.token_budget,
+        sequence_cap=pool.setup.sequence_cap,
+        block_tokens=pool.setup.block_tokens,
+        replicas=pool.replicas,
+        predicted=_predicted(pool),
+        hosted=_hosted(question, pool),
+        reasons=tuple(Why(check=each.check.value, sentence=_cut(each.sentence)) for each in why[:_REASONS]),
+        rejected=tuple(_rejected(answer, chosen)),
+        summary=_summary(chosen, why, of_classes=len(question.candidates)),
+    )
+
+
+def _predicted(pool: Pool) -> Predicted:
+    of = pool.predicted
+    return Predicted(
+        ttft=seconds(of.ttft_at_share_s),
+        tpot=seconds(of.tpot_at_share_s),
+        concurrency=rounded(of.concurrency),
+        kv_cache_tokens=_coarse(of.memory.kv_tokens),
+        knee_requests_per_second=rounded(of.knee_rps),
+        knee_bound=of.knee_bound,
+        uncertainty=percent(of.uncertainty),
+        source=of.source.value,
+    )
+
+
+def _hosted(question: Question, pool: Pool) -> Hosted:
+    demand = demand_of(question)
+    return Hosted(
+        load_rps=_figure(demand.total_rps),
+        knee_rps=_figure(pool.predicted.knee_rps),
+        input_tokens=_figure(demand.lengths.input_tokens),
+        output_tokens=_figure(demand.lengths.output_tokens),
+        shared_prefix_tokens=_figure(demand.lengths.shared_prefix_tokens),
+    )
+
+
+def _figure(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
+    """The other classes that would do, then what was rejected."""
+    for plan in answer.plans:
+        if plan is not chosen:
+            score = f"{plan.class_name} keeps the promise in {plan.pool.layout} at {rounded(plan.score.value, 3)}"
+            yield Why(
+                check=Check.SCORE.value,
+                sentence=f"{score} {plan.score.unit}, against {rounded(chosen.score.value, 3)} {chosen.score.unit}",
+                class_name=plan.class_name,
+                layout=str(plan.pool.layout),
+            )
+    for each in answer.rejected[: _REJECTED - len(answer.plans) + 1]:
+        layout = "" if each.layout is None else str(each.layout)
+        yield Why(check=each.check.value, sentence=_cut(each.sentence), class_name=each.class_name, layout=layout)
+
+
+def _summary(chosen: ClassPlan, why: Iterable[Because], of_classes: int) -> str:
+    said: list[str] = []
+    for check in (*_SAID_FIRST, *((Check.SCORE,) if of_classes > 1 else ())):
+        said += [each.sentence.rstrip(".") for each in why if each.check is check][:1]
+    at = chosen.pool.predicted
+    figures = (
+        f"{at.source.value}: ttft {seconds(at.ttft_at_share_s)}, tpot {seconds(at.tpot_at_share_s)} for the wanted"
+        f" share, up to {rounded(at.knee_rps)} requests a second a replica"
+    )
+    short = [chosen.shortfall_sentence.rstrip(".")] if chosen.shortfall_sentence else []
+    return "; ".join([*said, figures, *short])
+
+
+def _coarse(tokens: int) -> int:
+    """Three significant digits, rounded down."""
+    unit = int(10 ** max(0, len(str(tokens)) - 3))
+    return tokens // unit * unit
+
+
+def _cut(sentence: str) -> str:
+    return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"

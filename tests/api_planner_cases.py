@@ -1,0 +1,305 @@
+"""Good and bad objects about what the planner is told: performance, layouts, weights, money, measurements."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from api_objects import CLASS, Bad, Good
+
+PERFORMANCE: Mapping[str, Any] = {
+    "spec.memory": "81559Mi",
+    "spec.memoryBandwidth": "3350G",
+    "spec.compute": {"bf16": "989T", "fp8": "1979T", "int8": "1979T"},
+}
+FACTS: Mapping[str, Any] = {
+    "layers": 32,
+    "hiddenSize": 4096,
+    "heads": 32,
+    "kvHeads": 8,
+    "intermediateSize": 14336,
+    "vocabularySize": 128256,
+    "maxContextTokens": 131072,
+}
+PROFILE: Mapping[str, Any] = {
+    "apiVersion": "modelfleet.dev/v1alpha1",
+    "kind": "ModelProfile",
+    "metadata": {"name": "llama-h100", "namespace": "default"},
+    "spec": {
+        "source": "pvc://weights/llama",
+        "class": "h100-sxm",
+        "layout": "tp2",
+        "quantization": {"weights": "fp8"},
+        "provenance": {"by": "modelfleet calibrate"},
+    },
+}
+
+POSITIVE = "the quantity must be above zero"
+PRICE = 'a price is a decimal number, zero or above, such as 2 or "2.49"'
+VERSION = "an engine version is numbers with dots, such as 0.32.1; write it in quotes"
+WHOLE = "memory, memoryBandwidth and compute come together: write all three, or none, and then nothing is predicted"
+ONE = (
+    "strategy Replicas puts a replica on one accelerator: leave tensor, pipeline and data out, or write strategy"
+    " Sharded"
+)
+FACTOR = 'a factor is a decimal number above 0 and below 100, such as "1.08"'
+
+PLANNER_GOOD = (
+    Good("a class with its performance", PERFORMANCE, CLASS),
+    Good(
+        "a class with all that a plan is made from",
+        {
+            **PERFORMANCE,
+            "spec.compute.fp4": 4500000000000000,
+            "spec.computeCapability": "9.0",
+            "spec.fabric": {"bandwidth": "450G", "domainSize": 72},
+            "spec.network": {"bandwidth": "50G"},
+            "spec.supplies": [
+                {"name": "reserved", "pricePerAcceleratorHour": "2.49"},
+                {"name": "spot", "pricePerAcceleratorHour": 1, "currency": "EUR"},
+            ],
+            "spec.standardQuantization": {"weights": "fp8", "kvCache": "fp8"},
+            "spec.engineVersions": ["0.32.1", "0.33.0rc1"],
+        },
+        CLASS,
+    ),
+    Good("several classes in an order", {"spec.accelerators": {"classes": ["h100-sxm", "h200"], "prefer": "Order"}}),
+    Good(
+        "a layout that is pinned whole",
+        {"spec.parallelism": {"strategy": "Sharded", "tensor": 8, "pipeline": 2, "data": 1, "expert": "Never"}},
+    ),
+    Good(
+        "weights to choose among, and an exception with its evidence",
+        {
+            "spec.model.variants": [{"weights": "fp8", "source": "pvc://weights/llama-fp8"}],
+            "spec.quantization": {
+                "weights": "int4",
+                "kvCache": "fp8",
+                "evidence": {"artifact": "llama-awq", "evaluation": "https://example.com/1", "engineVersion": "0.32.1"},
+                "online": "Allow",
+            },
+            "spec.engine.version": "0.32.1",
+        },
+    ),
+    Good("a model that is described by hand", {"spec.model.facts": FACTS}),
+    Good(
+        "a mixture that is described by hand",
+        {
+            "spec.model.facts": {
+                **FACTS,
+                "hiddenSize": 4100,
+                "headSize": 128,
+                "weights": "fp8",
+                "mixture": {"experts": 128, "expertsPerToken": 8, "expertIntermediateSize": 1536},
+            }
+        },
+    ),
+    Good("speculation without a draft", {"spec.speculation": {"mode": "Auto", "method": "ngram"}}),
+    Good(
+        "speculation with a draft",
+        {"spec.speculation": {"method": "eagle3", "model": "pvc://weights/llama-eagle3"}},
+    ),
+    Good("no speculation", {"spec.speculation.mode": "Never"}),
+    Good(
+        "an API to compare with",
+        {
+            "spec.economics.apiPrice": {
+                "inputPerMillionTokens": "0.6",
+                "outputPerMillionTokens": 2,
+                "cachedInputPerMillionTokens": 0,
+                "currency": "EUR",
+            },
+            "spec.economics.reasons": ["DataControl", "Latency"],
+            "spec.scaling.maxAccelerators": 48,
+        },
+    ),
+    Good("a profile", base=PROFILE),
+    Good(
+        "a profile with everything measured",
+        {
+            "spec.layout": "tp4-dp4-ep16",
+            "spec.quantization.kvCache": "fp8",
+            "spec.engineVersion": "0.32.1",
+            "spec.stepTime": {
+                "prefill": "1.08",
+                "prefillSamples": 20,
+                "decode": 1,
+                "decodeSamples": 400,
+                "overhead": "0.9",
+            },
+            "spec.kvCacheTokens": 412345,
+            "spec.provenance.note": "one replica, ten minutes",
+        },
+        PROFILE,
+    ),
+)
+
+_CLASSES = (
+    Bad("a class with half of its performance", {"spec.memory": "80Gi"}, "spec.memory", WHOLE, base=CLASS),
+    Bad(
+        "a class without memory",
+        {**PERFORMANCE, "spec.memory": "0Gi"},
+        "spec.memory",
+        POSITIVE,
+        base=CLASS,
+    ),
+    Bad("a memory of nothing as a number", {**PERFORMANCE, "spec.memory": 0}, "spec.memory", POSITIVE, base=CLASS),
+    Bad(
+        "a class without 16-bit arithmetic",
+        {**PERFORMANCE, "spec.compute": {"fp8": "1979T"}},
+        "spec.compute.bf16",
+        "is required: 16-bit floating point, such as 989T",
+        server="spec.compute.bf16: Required value",
+        base=CLASS,
+    ),
+    Bad(
+        "a compute capability without its dot",
+        {**PERFORMANCE, "spec.computeCapability": "90"},
+        "spec.computeCapability",
+        'a compute capability is two numbers with a dot in quotes, such as "9.0"',
+        base=CLASS,
+    ),
+    Bad(
+        "a price below zero",
+        {"spec.supplies": [{"name": "spot", "pricePerAcceleratorHour": "-1"}]},
+        "spec.supplies[0].pricePerAcceleratorHour",
+        PRICE,
+        base=CLASS,
+    ),
+    Bad(
+        "a price in a currency that is none",
+        {"spec.supplies": [{"name": "spot", "pricePerAcceleratorHour": "1", "currency": "usd"}]},
+        "spec.supplies[0].currency",
+        "a currency is three capital letters, such as USD",
+        base=CLASS,
+    ),
+    Bad(
+        "a standard that is none",
+        {"spec.standardQuantization": {"weights": "q4"}},
+        "spec.standardQuantization.weights",
+        "must be one of 'bf16', 'fp16', 'fp8', 'int8', 'int4', 'mxfp4' or 'nvfp4'",
+        server="Unsupported value",
+        base=CLASS,
+    ),
+    Bad("a version that is none", {"spec.engineVersions": ["latest"]}, "spec.engineVersions[0]", VERSION, base=CLASS),
+)
+
+_LAYOUTS = (
+    Bad(
+        "replicas that are sharded",
+        {"spec.parallelism": {"strategy": "Replicas", "tensor": 2}},
+        "spec.parallelism.strategy",
+        ONE,
+    ),
+    Bad(
+        "expert parallelism as a truth value",
+        {"spec.parallelism.expert": False},
+        "spec.parallelism.expert",
+        "must be one of 'Auto', 'Always' or 'Never'",
+        server="must be of type string",
+    ),
+    Bad(
+        "a class that is listed twice",
+        {"spec.accelerators.classes": ["h100-sxm", "h100-sxm"]},
+        "spec.accelerators.classes",
+        "h100-sxm stands here twice",
+        server="Duplicate value",
+    ),
+    Bad(
+        "no room for an accelerator",
+        {"spec.scaling.maxAccelerators": 0},
+        "spec.scaling.maxAccelerators",
+        "must be at least 1",
+        server="should be greater than or equal to 1",
+    ),
+    Bad(
+        "a draft without its weights",
+        {"spec.speculation.method": "eagle3"},
+        "spec.speculation.model",
+        "the method eagle3 needs model, where the draft's weights are",
+    ),
+    Bad(
+        "weights for a method without a draft",
+        {"spec.speculation": {"method": "ngram", "model": "pvc://weights/draft"}},
+        "spec.speculation.model",
+        "model is for the method eagle3: write it as method, or leave model out",
+    ),
+    Bad(
+        "a draft on another claim",
+        {"spec.speculation": {"method": "eagle3", "model": "pvc://drafts/llama"}},
+        "spec.speculation.model",
+        "the draft must be on the claim of model.source: one claim with models is mounted in this version",
+    ),
+)
+
+_WEIGHTS = (
+    Bad(
+        "a variant twice",
+        {"spec.model.variants": [{"weights": "fp8", "source": f"pvc://weights/{name}"} for name in "ab"]},
+        "spec.model.variants",
+        "fp8 stands here twice",
+        server="Duplicate value",
+    ),
+    Bad(
+        "evidence without its evaluation",
+        {"spec.quantization.evidence": {"artifact": "a", "engineVersion": "0.32.1"}},
+        "spec.quantization.evidence.evaluation",
+        "is required: Where the result of the evaluation is",
+        server="spec.quantization.evidence.evaluation: Required value",
+    ),
+    Bad(
+        "evidence of nothing",
+        {"spec.quantization.evidence": {"artifact": "", "evaluation": "b", "engineVersion": "0.32.1"}},
+        "spec.quantization.evidence.artifact",
+        "a reference is text on one line, and not empty",
+    ),
+    Bad(
+        "an engine version as a number",
+        {"spec.engine.version": 0.32},
+        "spec.engine.version",
+        VERSION,
+        server="must be of type string",
+    ),
+    Bad(
+        "key and value heads that do not divide the heads",
+        {"spec.model.facts": {**FACTS, "kvHeads": 5}},
+        "spec.model.facts.kvHeads",
+        "kvHeads must divide heads: each key and value head serves the same number of heads",
+    ),
+    Bad(
+        "heads without a size",
+        {"spec.model.facts": {**FACTS, "hiddenSize": 4100}},
+        "spec.model.facts.headSize",
+        "heads does not divide hiddenSize: write headSize",
+    ),
+    Bad(
+        "more experts a token than there are",
+        {
+            "spec.model.facts": {
+                **FACTS,
+                "mixture": {"experts": 4, "expertsPerToken": 8, "expertIntermediateSize": 1536},
+            }
+        },
+        "spec.model.facts.mixture.expertsPerToken",
+        "expertsPerToken must not be above experts",
+    ),
+)
+
+_PROFILES = (
+    Bad("a factor of nothing", {"spec.stepTime.decode": "0"}, "spec.stepTime.decode", FACTOR, base=PROFILE),
+    Bad(
+        "a layout that is none",
+        {"spec.layout": "8x"},
+        "spec.layout",
+        "a layout is written such as tp2, tp8-pp2 or tp4-dp4-ep16",
+        base=PROFILE,
+    ),
+    Bad(
+        "a profile of nobody",
+        {"spec.provenance": {}},
+        "spec.provenance.by",
+        "is required: Who or what measured, such as a command",
+        server="spec.provenance.by: Required value",
+        base=PROFILE,
+    ),
+)
+
+PLANNER_BAD = _CLASSES + _LAYOUTS + _WEIGHTS + _PROFILES

@@ -1,0 +1,117 @@
+"""What a model is made of, read where its weights are, small enough for a termination message. Reads files.
+
+The parts of config.json that say sizes, the checkpoint's bytes and how many tensors it stores in which type.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modelfleet.api import config_keys
+from modelfleet_worker.failure import LIMIT_BYTES, Failure, Reason
+from modelfleet_worker.preflight import check_model
+
+_CONFIG_LIMIT_BYTES = 4 * 2**20
+_HEADER_LIMIT_BYTES = 100 * 10**6  # the safetensors format's own
+_MANY_NAMES = 9
+"""Modules that are listed one by one: so many of them say that a whole kind of layer stays 16 bit."""
+
+
+def inspect(folder: Path) -> str | Failure:
+    """The report as JSON of at most LIMIT_BYTES bytes, or why there is none."""
+    failure = check_model(folder)
+    if failure is not None:
+        return failure
+    path = folder / "config.json"
+    if path.stat().st_size > _CONFIG_LIMIT_BYTES:
+        return _refused(path, f"is larger than {_CONFIG_LIMIT_BYTES // 2**20} MiB")
+    config = json.loads(path.read_text())
+    if not isinstance(config, dict):
+        return _refused(path, "is not a JSON object")
+    try:
+        report = {"config": sizes(config), **_checkpoint(folder)}
+    except (OSError, ValueError) as error:
+        return _refused(folder, f"has weights that cannot be read: {error}")
+    text = json.dumps({"model": report}, separators=(",", ":"))
+    if len(text.encode()) > LIMIT_BYTES:
+        return _refused(path, f"says its sizes in more than {LIMIT_BYTES} bytes; write spec.model.facts instead")
+    return text
+
+
+def sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a config.json that say sizes."""
+    kept: dict[str, Any] = {key: config[key] for key in sorted(config_keys.SIZES & config.keys())}
+    for key in sorted(config_keys.PARTS & config.keys()):
+        part = config[key]
+        kept[key] = sizes(part) if isinstance(part, Mapping) else part
+    for key in sorted(config_keys.QUANTIZATION & config.keys()):
+        part = config[key]
+        kept[key] = _storage(part) if isinstance(part, Mapping) else part
+    return {key: value for key, value in kept.items() if value is not None}
+
+
+def _storage(part: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {key: part[key] for key in sorted(config_keys.STORAGE & part.keys())}
+    for key in sorted(config_keys.STORAGE_PARTS & part.keys()):
+        inner = part[key]
+        if key == "config_groups" and isinstance(inner, Mapping):
+            kept[key] = {name: _storage(group) for name, group in inner.items() if isinstance(group, Mapping)}
+        else:
+            kept[key] = _storage(inner) if isinstance(inner, Mapping) else inner
+    for key in sorted(config_keys.KEPT_WIDE & part.keys()):
+        kept[key] = _kept_wide(part[key])
+    return kept
+
+
+def _kept_wide(names: Any) -> Any:
+    """Of a list of modules what counts: patterns for attention, else the first few of its layers."""
+    if not isinstance(names, list):
+        return names
+    attention = [name for name in names if isinstance(name, str) and ("self_attn" in name or "attention" in name)]
+    patterns = [name for name in attention if "*" in name]
+    return patterns[:_MANY_NAMES] or attention[:_MANY_NAMES]
+
+
+def _checkpoint(folder: Path) -> dict[str, Any]:
+    """Bytes of all tensors and their number by type, from the headers of the safetensors files; empty without such."""
+    count: Counter[str] = Counter()
+    size = 0
+    for path in sorted(folder.glob("*.safetensors")):
+        header = _header(path)
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                count[str(tensor["dtype"])] += 1
+                size += int(tensor["data_offsets"][1]) - int(tensor["data_offsets"][0])
+    return {"checkpointBytes": size, "dtypes": dict(count.most_common(8))} if size else {}
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """A safetensors file begins with the header's length (8 bytes, little endian) and the header (JSON)."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length <= _HEADER_LIMIT_BYTES:
+            raise ValueError(f"{path.name} is no safetensors file")
+        try:
+            header = json.loads(file.read(length))
+        except ValueError as error:
+            raise ValueError(f"{path.name} has no readable header") from error
+    if not isinstance(header, dict) or not all(_is_tensor(name, value) for name, value in header.items()):
+        raise ValueError(f"{path.name} has no readable header")
+    return header
+
+
+def _is_tensor(name: str, value: Any) -> bool:
+    if name == "__metadata__":
+        return True
+    offsets = value.get("data_offsets") if isinstance(value, dict) else None
+    return isinstance(offsets, list) and len(offsets) == 2 and "dtype" in value
+
+
+def _refused(path: Path, why: str) -> Failure:
+    return Failure(
+        reason=Reason.MODEL_REFUSED,
+        message=f"{path} {why}.",
+        remedy="Copy the model's folder again, or write spec.model.facts.",
+    )
