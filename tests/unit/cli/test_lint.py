@@ -196,7 +196,11 @@ def test_a_number_with_an_exponent_is_one_line_as_any_other_fault(capsys: Captur
 def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) -> None:
     path = write("apiVersion: v1\nkind: Secret\n---\n# nothing\n---\n")
 
-    assert lint(capsys, path) == (0, ["nothing to check: no ModelDeployment, AcceleratorClass or ModelProfile here"], [])
+    assert lint(capsys, path) == (
+        0,
+        ["nothing to check: no ModelDeployment, AcceleratorClass or ModelProfile here"],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
