@@ -52,6 +52,15 @@ generate: setup ## CRDs, docs/conditions.md, docs/schemas and the chart's copies
 golden: setup ## rewrites the golden files; read the diff
 	@$(BIN)/pytest -q tests/golden --update-golden
 
+.PHONY: bench-planner
+bench-planner: setup ## how far the planner is from measurements; writes build/bench/planner.json and docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.planner
+
+.PHONY: fit-planner
+fit-planner: setup ## fits the performance model's constants on measurements; writes core/perf/fitted.py
+	@PYTHONPATH=tests $(PY) -m benchmarks.planner.fit
+	@$(BIN)/ruff format --quiet operator/modelfleet/core/perf/fitted.py
+
 .PHONY: format
 format: setup ## formats the code
 	@$(BIN)/ruff format .

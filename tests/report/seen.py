@@ -1,17 +1,28 @@
 """What a user sees of a page: its texts and shapes as the browser laid them out, and its pixels."""
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-from playwright.sync_api import Browser, Page
+from PIL import Image, ImageStat
+from playwright.sync_api import Browser
 
 WIDE, PHONE = 1280, 390
+SHAPES = (
+    ".plot svg",
+    ".plot polyline.line",
+    ".plot .target",
+    ".plot .knee",
+    ".bar",
+    "#memory .bar",
+    "#memory .bar .part",
+    "#rejected tbody tr",
+    "#goodput, #memory",
+    "script, img, h1 *",
+)
 
 _TEXTS = """() => {
   const found = [];
@@ -49,49 +60,65 @@ _SHAPES = """(selector) => [...document.querySelectorAll(selector)].map((element
 })"""
 
 
-@dataclass
+_WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@dataclass(frozen=True)
 class Seen:
-    """A page in a window, and everything that it did besides showing itself."""
+    """A page as it was in a window of this width, and everything that it did besides showing itself."""
 
-    page: Page
     width: int
-    said: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-
-    @property
-    def texts(self) -> list[dict[str, Any]]:
-        """Each line of each text: what, where, in which colour on which."""
-        found: list[dict[str, Any]] = self.page.evaluate(_TEXTS)
-        return found
-
-    def shapes(self, selector: str) -> list[dict[str, Any]]:
-        """Where elements are."""
-        found: list[dict[str, Any]] = self.page.evaluate(_SHAPES, selector)
-        return found
-
-    @property
-    def scrolls_sideways(self) -> bool:
-        """Whether the page is wider than its window."""
-        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
-
-    def pixels(self, selector: str | None = None) -> Image.Image:
-        """The pixels of the whole page, or of one element."""
-        raw = self.page.locator(selector).screenshot() if selector else self.page.screenshot(full_page=True)
-        return Image.open(io.BytesIO(raw)).convert("RGB")
+    title: str
+    heading: str
+    verdict: str
+    texts: list[dict[str, Any]]
+    """Each line of each text: what, where, in which colour on which."""
+    shapes: Mapping[str, list[dict[str, Any]]]
+    """Where elements are, by selector."""
+    wider: bool
+    """Whether the page is wider than its window."""
+    brightness: float
+    """Of the mean pixel of the window, 0 to 255."""
+    plot: Image.Image | None
+    """The pixels of the plot."""
+    said: tuple[str, ...]
+    asked: tuple[str, ...]
 
 
-@contextmanager
-def seen(browser: Browser, path: Path, width: int, scheme: str = "light") -> Iterator[Seen]:
-    """Opens a file as a user would, in a window of this width."""
+def look(browser: Browser, path: Path, width: int, scheme: str) -> Seen:
+    """Opens a file as a user would, unfolds what is folded, and takes in what there is."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    found = Seen(page, width)
-    page.on("console", lambda message: found.said.append(message.text))
-    page.on("pageerror", lambda error: found.said.append(str(error)))
-    page.on("dialog", lambda dialog: (found.said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.on("request", lambda request: found.asked.append(request.url))
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: (said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
-    yield found
+    brightness = sum(ImageStat.Stat(_pixels(page.screenshot()).convert("L")).mean)
+    plot = page.locator(".plot")
+    pixels = _pixels(plot.screenshot()) if plot.count() else None
+    for summary in page.locator("summary").all():
+        summary.click()
+    found = Seen(
+        width=width,
+        title=page.title(),
+        heading=page.locator("h1").inner_text(),
+        verdict=page.locator(".verdict").inner_text(),
+        texts=page.evaluate(_TEXTS),
+        shapes={selector: page.evaluate(_SHAPES, selector) for selector in SHAPES},
+        wider=bool(page.evaluate(_WIDER)),
+        brightness=brightness,
+        plot=pixels,
+        said=tuple(said),
+        asked=tuple(asked),
+    )
     page.close()
+    return found
+
+
+def _pixels(png: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(png)).convert("RGB")
 
 
 def overlaps(texts: list[dict[str, Any]]) -> list[str]:

@@ -23,6 +23,7 @@ from modelfleet.core.hardware import Hardware
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
 from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.memory import with_context_that_fits
 from modelfleet.core.perf.workload import EngineSetup, Lengths, Load
 
 Lookup = Callable[[str], ModelFacts]
@@ -213,5 +214,8 @@ def asked(cells: Cells, lookup: Lookup) -> Asked:
     layout = layout_of(cells, facts, setup.engine, notes)
     lengths = lengths_of(cells, setup, notes)
     load = _load(cells, notes)
-    case = Case(facts=facts, hardware=hardware, layout=layout, setup=setup)
+    case = with_context_that_fits(Case(facts=facts, hardware=hardware, layout=layout, setup=setup))
+    limit = case.setup.context_limit_tokens
+    if limit != setup.context_limit_tokens:
+        notes.append(f"context limited to {limit:,} tokens, the longest of which one fits")
     return Asked(case, lengths, load, tuple(notes))

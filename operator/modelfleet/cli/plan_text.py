@@ -62,8 +62,8 @@ def _memory(bars: Bars) -> Iterator[str]:
     yield from headed("Memory of one accelerator")
     for row in bars.rows:
         drawn = "".join(_MARKS[part.colour] * round(part.percent * _BAR / 100) for part in row.parts)
-        yield f"  │{drawn[:_BAR]:<{_BAR}}│ {row.value}"
-    legend = (f"{_MARKS[part.colour].strip() or '(blank)'} {part.name} {part.value}" for part in bars.legend)
+        yield f"  │{drawn[:_BAR]:<{_BAR}}│ {row.value} {row.label}"
+    legend = (f"{_MARKS[part.colour].strip() or '(blank)'} {part.name} {part.value}".rstrip() for part in bars.legend)
     yield from wrapped("  " + "   ".join(legend))
     yield from wrapped("  " + bars.note)
 

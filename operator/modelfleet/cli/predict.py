@@ -1,15 +1,19 @@
 """`modelfleet predict`: what the performance model says of each row of a table."""
 
 import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from modelfleet.cli import measured
 from modelfleet.cli.batch import Batch, add_arguments, run_batch
 from modelfleet.cli.cases import Lookup, asked
 from modelfleet.cli.fields import Cells, RowError
+from modelfleet.cli.measured import Profiles
 from modelfleet.cli.models import lookup
-from modelfleet.cli.tables import STDIO
+from modelfleet.cli.tables import STDIO, TableError
+from modelfleet.core.perf.memory import reported_kv_tokens
 from modelfleet.core.perf.prediction import Prediction
 from modelfleet.core.perf.serving import predict
 
@@ -51,8 +55,8 @@ def register(commands: Any) -> None:
     source.add_argument(
         "--calibrate",
         metavar="FILE",
-        help="measured rows: the same columns with ttft_ms and tpot_ms; each group of model, class, engine and"
-        " precision is corrected by its rows, at most 8",
+        help="measured rows: the same columns with ttft_ms and tpot_ms; up to 8 of an architecture on a class with an"
+        " engine correct the predictions for it",
     )
     source.add_argument("--profile", metavar="FILE", help="corrections as --save-profile wrote them")
     parser.add_argument("--save-profile", metavar="FILE", help="write the corrections of --calibrate to a file")
@@ -62,21 +66,40 @@ def register(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Predicts each row. 0: all rows are answered; 1: some are not; 2: there is no table."""
     find = lookup(None if arguments.file == STDIO else Path(arguments.file).parent)
+    try:
+        profiles = _profiles(arguments, find)
+    except TableError as error:
+        print(f"modelfleet: {error}", file=sys.stderr)
+        return 2
 
     def answer(cells: Cells) -> Mapping[str, Any]:
-        return predicted(cells, find)
+        return predicted(cells, find, profiles)
 
     return run_batch(arguments, Batch(COLUMNS[:2], COLUMNS, ADDED, answer))
 
 
-def predicted(cells: Cells, find: Lookup) -> dict[str, Any]:
+def _profiles(arguments: argparse.Namespace, find: Lookup) -> Profiles:
+    if arguments.profile is not None:
+        return measured.load(arguments.profile)
+    if arguments.calibrate is None:
+        if arguments.save_profile is not None:
+            raise TableError("--save-profile: there is nothing to save; give measured rows with --calibrate")
+        return {}
+    profiles = measured.measured_profiles(arguments.calibrate, find)
+    if arguments.save_profile is not None:
+        measured.save(profiles, arguments.save_profile)
+    return profiles
+
+
+def predicted(cells: Cells, find: Lookup, profiles: Profiles) -> dict[str, Any]:
     """The added columns of a row. Raises RowError."""
     question = asked(cells, find)
+    profile = profiles.get(measured.group_of(question.case))
     try:
-        found = predict(question.case, question.lengths, question.load)
+        found = predict(question.case, question.lengths, question.load, profile)
     except ValueError as error:  # the model's own words for a question that it cannot answer
         raise RowError(str(error)) from error
-    return answered(found, question.notes)
+    return answered(found, question.notes) | {"kv_tokens": found.memory.kv_tokens or reported_kv_tokens(question.case)}
 
 
 def answered(found: Prediction, notes: tuple[str, ...]) -> dict[str, Any]:

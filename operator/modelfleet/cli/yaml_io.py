@@ -1,6 +1,7 @@
 """YAML in and out: objects with the lines that their fields stand on, and manifests in a stable form."""
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from datetime import date, datetime
 from typing import Any
 
 from modelfleet.api.parse import Place
+
+_NO_TEXT_IN_1_1 = re.compile(r"(?i)y|n|yes|no|on|off|[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|[-+]?0b?[01_]+|[-+]?\d[\d_]*")
 
 
 class UnreadableError(Exception):
@@ -104,8 +107,31 @@ def _key(key: Any) -> str:
 def dump(manifest: Mapping[str, Any]) -> str:
     """A manifest as YAML, in the order of its keys; the same bytes for the same manifest."""
     yaml = _yaml()
+    yaml.Representer = _representer()
     yaml.width = 120
     yaml.indent(mapping=2, sequence=2, offset=0)
     stream = io.StringIO()
     yaml.dump(_plain(manifest), stream)
     return stream.getvalue()
+
+
+def _representer() -> Any:
+    """ruamel's, whose output means the same to readers of YAML 1.1: there `on` and 1:30 are no text, and a number with
+    an exponent needs a point."""
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):  # type: ignore[misc, unused-ignore]
+        """A registry of its own."""
+
+    def number(representer: Any, value: float) -> Any:
+        text = repr(value)
+        text = text.replace("e", ".0e", 1) if "e" in text and "." not in text else text
+        return representer.represent_scalar("tag:yaml.org,2002:float", text)
+
+    def string(representer: Any, value: str) -> Any:
+        style = "'" if _NO_TEXT_IN_1_1.fullmatch(value) else None
+        return representer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Representer.add_representer(float, number)
+    Representer.add_representer(str, string)
+    return Representer

@@ -235,7 +235,7 @@ def _expired(question: Question, what: str, variant: Variant) -> NotChosen:
     now = question.engine_version or "of an unknown version"
     again = (
         f"quality: repeat {evidence.evaluation} with {evidence.artifact} on engine {now}",
-        f"kernels: that engine {now} loads {variant.weights} and picks a {variant.weights} kernel, which its log says",
+        f"kernels: that engine {now} loads {variant.weights} and picks a kernel for it, which its log says",
         "speed: calibrate one replica, since the profile belongs to the old engine",
     )
     return NotChosen(

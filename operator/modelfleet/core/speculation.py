@@ -178,7 +178,7 @@ def _gain(
         decode_sequences=batch * case.layout.data,
         decode_context_tokens=context,
     )
-    constants = constants_for(case.setup.engine)
+    constants = constants_for(case)
     plain_s = weigh(step_terms(case, alone), constants).total_s
     step_s = weigh(step_terms(case, verified), constants).total_s + tokens * _draft_s(case, wish, alone, plain_s)
     produced = (1 - acceptance ** (tokens + 1)) / (1 - acceptance)
@@ -189,7 +189,7 @@ def _draft_s(case: Case, wish: SpeculationWish, alone: Batch, plain_s: float) ->
     """One pass of the draft: nothing for methods that look tokens up, one layer and the output projection for heads."""
     if wish.draft is not None:
         draft = Case(facts=wish.draft, hardware=case.hardware, layout=case.layout, setup=case.setup)
-        return weigh(step_terms(draft, alone), constants_for(case.setup.engine)).total_s
+        return weigh(step_terms(draft, alone), constants_for(draft)).total_s
     return plain_s * _draft_share(case) if wish.method in _LAYER_DRAFTS else 0.0
 
 

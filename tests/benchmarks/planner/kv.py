@@ -5,15 +5,16 @@ on all other groups and the group is predicted with them. The activation measure
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
 from benchmarks.planner.kv_fit import Activation, fit
 from benchmarks.planner.kv_rows import Report, Skipped, read_activations, read_reports
+from benchmarks.planner.rows import silicon
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import longest_context_that_fits, memory_use, reported_kv_tokens
-from modelfleet.core.perf.memory_constants import CONSTANTS, MemoryConstants
+from modelfleet.core.perf.memory_constants import CONSTANTS, GIB, MemoryConstants
 
 LOW_FRACTION, HIGH_FRACTION = 0.85, 0.95
 """What people set where they do not say: the interval of a row that states no fraction of memory."""
@@ -59,9 +60,12 @@ def report() -> dict[str, Any]:
         "calls_wrong": [f"{one.row}: {one.label}" for one in wrong],
         "refused": sum(not one.started for one, _ in calls),
         "refusals_seen": sum(not starts for one, starts in calls if not one.started),
+        **_ran(),
         "interval_rows": len(ranged),
         "interval_inside": len(inside),
         "interval_width": median(_width(one) for one in ranged) if ranged else 0.0,
+        "constants": asdict(CONSTANTS),
+        "constants_as_fitted": _rounded(fit(reports, activations)) == _rounded(CONSTANTS),
         "worst": [
             f"{error.report.row}: {error.relative:+.0%} {error.report.label}"
             for error in sorted(left_out, key=lambda error: -abs(error.relative))[:5]
@@ -82,10 +86,42 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"(fraction {LOW_FRACTION} to {HIGH_FRACTION}, any sampler), median width {found['interval_width']:.0%}",
         f"Starts or not: {found['calls_right']} of {found['calls']} calls right; "
         f"{found['refusals_seen']} of {found['refused']} refusals foreseen",
+        "Constants: "
+        + ("as" if found["constants_as_fitted"] else "NOT as")
+        + " benchmarks.planner.kv_fit prints them; "
+        + ", ".join(
+            f"{name} {value / GIB:.3f} GiB" if "bytes" in name else f"{name} {value:.2f}"
+            for name, value in found["constants"].items()
+        ),
         *(f"  wrong: row {one}" for one in found["calls_wrong"]),
+        f"Configurations that ran in public benchmarks: {found['ran']}, refused {len(found['ran_refused'])}",
+        *(f"  refused: {one}" for one in found["ran_refused"]),
         *(f"  worst: row {one}" for one in found["worst"]),
         *(f"  not counted: row {one}" for one in found["skipped"]),
     ]
+
+
+def _ran() -> dict[str, Any]:
+    """Configurations that public benchmarks ran: each is one that must not be refused."""
+    cases = {
+        (one.case.facts.name, *one.group[1:], one.precision, str(one.case.layout)): (one.case, one.lengths)
+        for one in sorted(silicon(), key=lambda one: one.lengths.input_tokens + one.lengths.output_tokens)
+    }
+    refused = []
+    for key, (case, lengths) in cases.items():
+        context = int(lengths.input_tokens + lengths.output_tokens)
+        use = memory_use(replace(case, setup=replace(case.setup, context_limit_tokens=context)))
+        if not use.fits:
+            refused.append(f"{' '.join(key)}: {use.reason}")
+    return {"ran": len(cases), "ran_refused": refused}
+
+
+def _rounded(constants: MemoryConstants) -> dict[str, float]:
+    """To the digits that are committed."""
+    return {
+        name: round(value / GIB, 3 if name == "graph_bytes_a_layer" else 2) if "bytes" in name else round(value, 2)
+        for name, value in asdict(constants).items()
+    }
 
 
 def _left_out(reports: Sequence[Report], activations: Sequence[Activation], stated: Sequence[Report]) -> list[Error]:

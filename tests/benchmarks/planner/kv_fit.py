@@ -1,6 +1,6 @@
 """Fits the constants of the memory model: each is the median of what the rows imply, so no single row decides.
 
-`python -m benchmarks.planner.kv_fit` (with tests/ and operator/ on the path) prints them; they are committed in
+`PYTHONPATH=tests .venv/bin/python -m benchmarks.planner.kv_fit` prints them; they are committed in
 modelfleet/core/perf/memory_constants.py.
 """
 
@@ -29,8 +29,12 @@ def fit(reports: Sequence[Report], activations: Iterable[Activation]) -> MemoryC
     stated += [(case, peak) for _, case, peak in activations]
     before = [_copies(case, peak) for case, peak in stated if not _era(case).samples_in_place]
     since = [_copies(case, peak) for case, peak in stated if _era(case).samples_in_place]
+    graphs = [
+        one.graphs_bytes * one.case.layout.pipeline / one.case.facts.layers for one in reports if one.graphs_bytes
+    ]
     constants = replace(
         CONSTANTS,
+        graph_bytes_a_layer=_median(graphs, 0.0),
         copies_before=_median(before, CONSTANTS.copies_before),
         copies_since=_median(since, CONSTANTS.copies_since),
     )
@@ -92,4 +96,4 @@ def _median(values: Sequence[float], otherwise: float) -> float:
 
 if __name__ == "__main__":
     for name, value in asdict(fit(read_reports()[0], list(read_activations()))).items():
-        print(f"{name} {value / GIB:.2f} GiB" if name.endswith("_bytes") else f"{name} {value:.2f}")
+        print(f"{name} {value / GIB:.3f} GiB" if "bytes" in name else f"{name} {value:.2f}")

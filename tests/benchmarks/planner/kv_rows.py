@@ -49,6 +49,8 @@ class Report:
     tokens: int | None
     kv_bytes: float | None
     activation_bytes: float | None
+    graphs_bytes: float | None
+    """CUDA graphs; a negative figure is what a source's subtraction left over, and is none."""
     started: bool | None
     label: str
 
@@ -104,6 +106,7 @@ def _report(row: dict[str, str], implied: float | None) -> Report | Skipped:
         tokens=_whole(row["kv_tokens_reported"]),
         kv_bytes=_bytes(row["kv_available_gib_per_gpu"]),
         activation_bytes=_bytes(row["activation_peak_gib"]),
+        graphs_bytes=graphs if (graphs := _bytes(row["cudagraph_gib"]) or 0.0) > 0 else None,
         started={"yes": True, "no": False}.get(row["fits"]),
         label=f"{row['model']} on {row['gpu']}, vLLM {row['engine_version'] or 'of unstated version'}",
     )

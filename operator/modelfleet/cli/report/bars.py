@@ -1,9 +1,9 @@
 """A step's time and an accelerator's memory as stacked bars. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from modelfleet.core.layout.answer import Pool
+from modelfleet.core.hardware import Hardware
+from modelfleet.core.layout.answer import ClassPlan, Pool
 from modelfleet.core.layout.demand import Demand
 from modelfleet.core.layout.wording import gib, rounded, seconds
 from modelfleet.core.perf.case import Case
@@ -107,12 +107,16 @@ def memory_parts(memory: MemoryUse, total_bytes: float) -> tuple[Part, ...]:
     )
 
 
-def memory_bars(pool: Pool, case: Case) -> Bars:
-    """The memory bar of one accelerator of the pool."""
-    memory = pool.predicted.memory
-    parts: Sequence[Part] = memory_parts(memory, float(case.hardware.memory_bytes))
-    return Bars(
-        rows=(Row(case.hardware.name, gib(case.hardware.memory_bytes), tuple(parts)),),
-        legend=tuple(parts),
-        note=f"The KV cache of one replica holds {memory.kv_tokens:,} tokens. {memory.reason}",
+def memory_bars(plan: ClassPlan, hardware: Hardware) -> Bars:
+    """The memory bar of one accelerator of each pool."""
+    drawn = [(pool, memory_parts(pool.predicted.memory, float(hardware.memory_bytes))) for pool in plan.pools]
+    apart = len(drawn) > 1
+    rows = tuple(
+        Row(pool.role.value.lower() if apart else hardware.name, gib(hardware.memory_bytes), parts)
+        for pool, parts in drawn
     )
+    notes = [f"{row.label}: {pool.predicted.memory.reason}." for (pool, _), row in zip(drawn, rows, strict=True)]
+    legend = drawn[0][1]
+    if apart:  # each pool has its own figures
+        legend = tuple(replace(part, value="") for part in legend)
+    return Bars(rows=rows, legend=legend, note=" ".join(notes))

@@ -1,21 +1,19 @@
 """The goodput of a plan against the load that arrives, as coordinates of a plot. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import floor, isfinite, log, log10, sqrt
-from statistics import NormalDist
+from dataclasses import dataclass, replace
+from math import floor, log10
 
 from modelfleet.core.layout.answer import Pool
-from modelfleet.core.layout.demand import Demand
-from modelfleet.core.layout.wording import rounded, share
+from modelfleet.core.layout.demand import Demand, Wanted
+from modelfleet.core.layout.wording import exact_seconds, rounded, share
 from modelfleet.core.perf.case import Case, Limits
 from modelfleet.core.perf.prediction import Prediction
+from modelfleet.core.perf.profile import Profile
 from modelfleet.core.perf.serving import predict
-from modelfleet.core.perf.workload import Load
+from modelfleet.core.perf.workload import Lengths, Load
 
 _STEPS = 72
-_NORMAL = NormalDist()
-_Z95 = _NORMAL.inv_cdf(0.95)
 _BOUNDS = {"ttft": "TTFT", "tpot": "TPOT", "kv": "KV room", "throughput": "throughput"}
 
 
@@ -49,6 +47,37 @@ class Curve:
     spoken: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is drawn: one replica, the requests, and the limits of the objective that binds. `tight` are those limits
+    at the pessimistic end of the prediction, for which the plan is sized."""
+
+    case: Case
+    lengths: Lengths
+    limits: Limits
+    tight: Limits
+    profile: Profile | None = None
+
+
+def subject_of(case: Case, demand: Demand, binding: Wanted, profile: Profile | None) -> Subject:
+    """The subject of a plan. A request of the binding objective waits as one of all does, and is prefilled as itself:
+    its limit for the first token of all is moved by what the two differ when alone."""
+    light = predict(case, demand.lengths, Load(concurrency=1), profile)
+    own = predict(case, binding.lengths, Load(concurrency=1), profile)
+    moved, limits = light.ttft_s - own.ttft_s, binding.limits
+    return Subject(
+        case=case,
+        lengths=demand.lengths,
+        limits=replace(limits, ttft_s=limits.ttft_s + moved),
+        tight=replace(
+            limits,
+            ttft_s=limits.ttft_s / (1 + light.ttft_uncertainty) + moved,
+            tpot_s=limits.tpot_s / (1 + light.uncertainty),
+        ),
+        profile=profile,
+    )
+
+
 @dataclass(frozen=True)
 class _Point:
     load: float
@@ -56,18 +85,12 @@ class _Point:
     sure: float
 
 
-def curve(pool: Pool, case: Case, demand: Demand, limits: Limits) -> Curve:
-    """The curve of the pool's replicas together. `limits` are those of the objective that binds."""
-    predicted = pool.predicted
+def curve(pool: Pool, subject: Subject) -> Curve:
+    """The curve of the pool's replicas together."""
+    predicted, limits = pool.predicted, subject.limits
     knee, target = predicted.knee_rps * pool.replicas, predicted.requests_per_s * pool.replicas
     most = 1.3 * max(knee, target)
-    margin = 1 + predicted.uncertainty
-    tight = Limits(ttft_s=limits.ttft_s / margin, tpot_s=limits.tpot_s / margin, share=limits.share)
-    points = [_Point(0.0, 0.0, 0.0)]
-    for step in range(1, _STEPS + 1):
-        load = most * step / _STEPS
-        at = predict(case, demand.lengths, Load(requests_per_s=load / pool.replicas))
-        points.append(_Point(load, load * kept_share(at, limits), load * kept_share(at, tight)))
+    points = [_Point(0.0, 0.0, 0.0), *(_point(subject, most * step / _STEPS, pool) for step in range(1, _STEPS + 1))]
     likely = [(point.load / most * 100, 100 - point.likely / most * 100) for point in points]
     sure = [(point.load / most * 100, 100 - point.sure / most * 100) for point in points]
     ticks = _ticks(most)
@@ -87,27 +110,22 @@ def curve(pool: Pool, case: Case, demand: Demand, limits: Limits) -> Curve:
         widest=max((tick.text for tick in ticks), key=len),
         knee_text=knee_text,
         target_text=target_text,
-        caption=f"Requests a second that finish inside TTFT {rounded(limits.ttft_s * 1000, 4)} ms and TPOT"
-        f" {rounded(limits.tpot_s * 1000, 4)} ms, of all replicas. The promise wants {share(limits.share)} inside.",
+        caption=f"Requests a second that finish inside TTFT {exact_seconds(limits.ttft_s)} and TPOT"
+        f" {exact_seconds(limits.tpot_s)}, of all replicas. The promise wants {share(limits.share)} inside.",
         spoken=f"Goodput against load: {target_text}; {knee_text}",
     )
 
 
+def _point(subject: Subject, load: float, pool: Pool) -> _Point:
+    at = predict(subject.case, subject.lengths, Load(requests_per_s=load / pool.replicas), subject.profile)
+    return _Point(load, load * kept_share(at, subject.limits), load * kept_share(at, subject.tight))
+
+
 def kept_share(at: Prediction, limits: Limits) -> float:
-    """The share of requests inside both limits, taken as independent: each time is log-normal with its mean and p95."""
-    if not at.fits:
+    """The share of requests inside both limits. Past what a replica can take the queue grows, so none stays inside."""
+    if not at.fits or at.saturated or at.spread is None:
         return 0.0
-    return _below(limits.ttft_s, at.ttft_s, at.ttft_p95_s) * _below(limits.tpot_s, at.tpot_s, at.tpot_p95_s)
-
-
-def _below(limit: float, mean: float, p95: float) -> float:
-    if not (isfinite(mean) and isfinite(p95)) or mean <= 0:
-        return 0.0
-    if p95 <= mean:
-        return 1.0 if mean <= limit else 0.0
-    root = _Z95 * _Z95 - 2 * log(p95 / mean)
-    sigma = _Z95 - sqrt(root) if root > 0 else _Z95
-    return _NORMAL.cdf((log(limit / p95)) / sigma + _Z95)
+    return at.spread.share(limits.ttft_s, limits.tpot_s)
 
 
 def _joined(points: Iterable[tuple[float, float]]) -> str:

@@ -1,16 +1,17 @@
 """What the page shows, ready to print: no figure is worked out in the template. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelfleet.cli.report.bars import Bars, memory_bars, step_bars
-from modelfleet.cli.report.curve import Curve, curve
+from modelfleet.cli.report.curve import Curve, curve, subject_of
 from modelfleet.cli.report.words import cost, give_or_take, kept, layouts, money, verdict, written
-from modelfleet.core.layout.answer import Answer, ClassPlan, Economics, Predicted, Problem, Reason
+from modelfleet.core.layout.answer import Answer, ClassPlan, Economics, Pool, Predicted, Problem, Reason, Role
 from modelfleet.core.layout.demand import Demand, Wanted, demand_of
 from modelfleet.core.layout.question import Question
 from modelfleet.core.layout.wording import count, percent, rounded, seconds
 from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.profile import Profile
 
 SHOWN_REJECTED = 12
 
@@ -117,8 +118,6 @@ def page_of(name: str, question: Question, answer: Answer) -> Page:
 
 
 def _with_plan(page: Page, question: Question, plan: ClassPlan) -> Page:
-    from dataclasses import replace
-
     demand = demand_of(question)
     binding = next(one for one in demand.wanted if one.objective.name == plan.binding_objective)
     hardware = next(one.hardware for one in question.candidates if one.name == plan.class_name)
@@ -128,28 +127,43 @@ def _with_plan(page: Page, question: Question, plan: ClassPlan) -> Page:
     return replace(
         page,
         tiles=tuple(_tiles(plan, demand, binding)),
-        curve=curve(pool, case, demand, binding.limits) if one_pool else None,
+        curve=curve(pool, subject_of(case, demand, binding, _profile(question, plan))) if one_pool else None,
         steps=step_bars(pool, case, demand, binding.limits.tpot_s) if one_pool else None,
-        memory=memory_bars(pool, case),
+        memory=memory_bars(plan, hardware),
         weights=tuple(_weights(plan)),
         engine=tuple(_engine(plan)),
     )
 
 
+def _profile(question: Question, plan: ClassPlan) -> Profile | None:
+    """What was measured of the plan's pool, as the planner takes it."""
+    for one in question.profiles:
+        same = (one.class_name, one.layout, one.weights) == (plan.class_name, plan.pool.layout, plan.pool.setup.weights)
+        if same and one.engine_version == question.engine_version:
+            return one.profile
+    return None
+
+
 def _tiles(plan: ClassPlan, demand: Demand, binding: Wanted) -> Iterator[Tile]:
     predicted, limits = plan.pool.predicted, binding.limits
+    first, tokens = _pool(plan, Role.PREFILL).predicted, _pool(plan, Role.DECODE).predicted
     yield Tile("layout", layouts(plan), f"on {plan.class_name}")
     yield Tile("replicas", f"{sum(pool.replicas for pool in plan.pools)}", count(plan.accelerators, "accelerator"))
     yield Tile("cost", cost(plan).removesuffix(" an hour"), "an hour" if plan.cost_per_hour is not None else "")
     yield Tile("load", f"{rounded(demand.total_rps, 3)} req/s", _headroom(plan, demand))
-    yield _time_tile("TTFT", predicted.ttft_at_share_s, limits.ttft_s, predicted)
-    yield _time_tile("TPOT", predicted.tpot_at_share_s, limits.tpot_s, predicted)
+    yield _time_tile("TTFT", first.ttft_at_share_s, limits.ttft_s, first)
+    yield _time_tile("TPOT", tokens.tpot_at_share_s, limits.tpot_s, tokens)
     yield Tile("concurrency", rounded(predicted.concurrency, 3), "requests in flight in a replica")
     yield Tile("KV cache", f"{predicted.kv_tokens:,}", "tokens in a replica")
 
 
+def _pool(plan: ClassPlan, role: Role) -> Pool:
+    """The pool that does this part of the work: the only one, unless prefill and decode are apart."""
+    return next((pool for pool in plan.pools if pool.role is role), plan.pool)
+
+
 def _headroom(plan: ClassPlan, demand: Demand) -> str:
-    capacity = plan.pool.predicted.knee_rps * plan.pool.replicas
+    capacity = min(pool.predicted.knee_rps * pool.replicas for pool in plan.pools)
     return f"the promise holds up to {rounded(capacity, 3)}"
 
 
@@ -182,8 +196,9 @@ def _weights(plan: ClassPlan) -> Iterator[Fact]:
 
 def _engine(plan: ClassPlan) -> Iterator[Fact]:
     for pool in plan.pools:
+        of = f"{pool.role.value.lower()} " if len(plan.pools) > 1 else ""
         for flag, value in pool.flags.items():
-            yield Fact(f"--{flag}", "" if value == "true" else value)
+            yield Fact(f"{of}--{flag}", "" if value == "true" else value)
 
 
 def _money(economics: Economics) -> Money:
@@ -211,8 +226,9 @@ def _footer(plan: ClassPlan | None) -> str:
         return "Figures are predicted by modelfleet's performance model."
     predicted = plan.pool.predicted
     return (
-        f"Times are {predicted.source.value}, {give_or_take(predicted.uncertainty)} (90 % interval); the plan is sized"
-        f" for the pessimistic end. {predicted.reason}"
+        f"Times are {predicted.source.value}: TTFT {give_or_take(predicted.ttft_uncertainty)} and TPOT"
+        f" {give_or_take(predicted.uncertainty)} (90 % intervals); the plan is sized for the pessimistic end."
+        f" {predicted.reason}"
     )
 
 

@@ -12,6 +12,10 @@ _SINCE = (0, 32)
 """vLLM's first minor version with --max-num-queued-tokens and --max-num-queued-reqs."""
 
 
+_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+"""Of a decade."""
+
+
 @dataclass(frozen=True)
 class Admission:
     """Flags, empty where the engine has none, and why."""
@@ -55,6 +59,6 @@ def decide_admission(
 
 
 def _coarse(value: int) -> int:
-    """Rounded up to two digits, so that noise in the load changes no flag."""
-    unit = int(10 ** max(0, len(str(value)) - 2))
-    return ceil(value / unit) * unit
+    """Rounded up on a coarse scale, so that noise in the load seldom changes a flag."""
+    unit = int(10 ** max(0, len(str(value)) - 1))
+    return next(int(step * unit) for step in _STEPS if int(step * unit) >= value)

@@ -117,7 +117,8 @@ class Predicted:
     worst_gap_s: float
     """The longest time between two tokens of one answer: a step in which another prompt takes the whole budget."""
     uncertainty: float
-    """Relative half-width of the 90 % interval of the times."""
+    """Relative half-width of the 90 % interval of tpot_s; `ttft_uncertainty` of ttft_s, which is wider."""
+    ttft_uncertainty: float
     source: Source
     reason: str
 
@@ -299,6 +300,8 @@ class Infeasible:
     reached: float
     unit: str
     sentence: str
+    revalidate: tuple[str, ...] = ()
+    """What to evaluate again, where an exception's evidence has expired."""
 
 
 @dataclass(frozen=True, kw_only=True)

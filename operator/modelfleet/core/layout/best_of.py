@@ -13,6 +13,8 @@ from modelfleet.core.perf.serving import predict
 from modelfleet.core.perf.workload import Lengths, Load
 
 _MOST_PER_RANK = 4096
+_TIE = 0.1
+"""Predictions nearer than this are no evidence, and count as equal: the model's median error of TPOT is about this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +31,28 @@ class BestOf:
         """What the layouts are compared by."""
         return self.prediction.output_tokens_per_s / self.layout.accelerators
 
+    @property
+    def pessimistic(self) -> float:
+        """The same at the pessimistic end of the prediction's interval, which is wide where nothing was measured."""
+        return self.output_tokens_per_s_per_accelerator / (1 + self.prediction.uncertainty)
+
 
 def best_of(cases: Sequence[Case], lengths: Lengths, ttft_s: float, tpot_s: float) -> BestOf | None:
     """The case and concurrency with most output tokens a second and accelerator while both means hold; None: none does.
 
-    Concurrencies are powers of two for each data-parallel rank, from 1 to the sequence cap. Of equals the simpler
-    layout wins. ValueError for lengths that are not above 0.
+    Concurrencies are powers of two for each data-parallel rank, from 1 to the sequence cap. Layouts are compared at the
+    pessimistic end of their predictions; of those within a tenth of the best the simpler wins. ValueError for lengths
+    that are not above 0.
     """
     tops = [_top(case, lengths, ttft_s, tpot_s) for case in cases]
     kept = [top for top in tops if top is not None]
     if not kept:
         return None
-    best = min(kept, key=lambda top: (-top.output_tokens_per_s_per_accelerator, simplicity(top.layout)))
+    most = max(top.pessimistic for top in kept)
+    best = min(
+        (top for top in kept if top.pessimistic >= most * (1 - _TIE)),
+        key=lambda top: (simplicity(top.layout), -top.pessimistic),
+    )
     return BestOf(
         layout=best.layout, concurrency=best.concurrency, prediction=best.prediction, why=_why(best, kept, cases)
     )

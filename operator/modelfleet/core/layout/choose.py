@@ -37,9 +37,10 @@ def _told(question: Question, plans: Plans, problems: tuple[Problem, ...]) -> An
     split = apart(question, plans)
     if split.plan:
         return Answer(plans=(split.plan,), reasons=plans.reasons, rejected=plans.rejected, problems=problems)
+    offers = offers_for(question, plans=plans)
     return Answer(
         rejected=(*plans.rejected, *split.rejected),
-        infeasible=infeasible_of(question, plans),
-        offers=offers_for(question, plans=plans),
+        infeasible=infeasible_of(question, plans, offers),
+        offers=offers,
         problems=problems,
     )

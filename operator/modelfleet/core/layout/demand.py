@@ -7,7 +7,7 @@ limits are each objective's own, and the objective that allows least is the bind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log
 from statistics import NormalDist
 
@@ -26,6 +26,8 @@ class Wanted:
     index: int
     objective: Objective
     limits: Limits
+    lengths: Lengths
+    """Of this objective's own requests."""
     rps: float
 
 
@@ -77,29 +79,20 @@ def demand_of(question: Question) -> Demand:
     wanted = tuple(_wanted(index, one) for index, one in enumerate(question.objectives))
     rps = sum(one.rps for one in wanted if one.objective.load_rps is not None)
     concurrency = sum(one.objective.load_concurrency or 0.0 for one in wanted)
+    lengths = _mixture([(one.rps, one.objective.lengths) for one in wanted])
     longest = max(o.lengths.input_p95_tokens + o.lengths.output_p95_tokens for o in question.objectives)
-    return Demand(wanted=wanted, lengths=_mixture(wanted), rps=rps, concurrency=concurrency, longest_tokens=longest)
-
-
-def alone(demand: Demand, one: Wanted) -> Demand:
-    """The demand of one objective only."""
-    stated = one.objective.load_rps is not None
-    return replace(
-        demand,
-        wanted=(one,),
-        lengths=_mixture((one,)),
-        rps=one.rps if stated else 0.0,
-        concurrency=one.objective.load_concurrency or 0.0,
-    )
+    return Demand(wanted=wanted, lengths=lengths, rps=rps, concurrency=concurrency, longest_tokens=longest)
 
 
 def _wanted(index: int, objective: Objective) -> Wanted:
     limits = Limits(ttft_s=objective.ttft_s, tpot_s=objective.tpot_s, share=objective.share)
     if objective.load_rps is not None:
-        return Wanted(index=index, objective=objective, limits=limits, rps=objective.load_rps)
-    output = _output(objective.lengths)
-    rps = (objective.load_concurrency or 1.0) / (objective.ttft_s + output * objective.tpot_s)
-    return Wanted(index=index, objective=objective, limits=limits, rps=rps)
+        rps = objective.load_rps
+    else:
+        output = _output(objective.lengths)
+        rps = (objective.load_concurrency or 1.0) / (objective.ttft_s + output * objective.tpot_s)
+    own = _mixture([(rps, objective.lengths)])
+    return Wanted(index=index, objective=objective, limits=limits, lengths=own, rps=rps)
 
 
 def _input(regime: LengthRegime) -> float:
@@ -110,10 +103,10 @@ def _output(regime: LengthRegime) -> float:
     return mean_tokens(regime.output_p50_tokens, regime.output_p95_tokens)
 
 
-def _mixture(wanted: Sequence[Wanted]) -> Lengths:
+def _mixture(rates: Sequence[tuple[float, LengthRegime]]) -> Lengths:
     """Lengths of all requests together, weighted by rate."""
-    total = sum(one.rps for one in wanted)
-    parts = [(one.rps / total, one.objective.lengths) for one in wanted]
+    total = sum(rps for rps, _ in rates)
+    parts = [(rps / total, regime) for rps, regime in rates]
     return Lengths(
         input_tokens=sum(weight * _input(regime) for weight, regime in parts),
         output_tokens=sum(weight * _output(regime) for weight, regime in parts),

@@ -14,12 +14,12 @@ from math import ceil
 from modelfleet.core.layout.answer import Check, ClassPlan, Pool, Predicted, Reason, Rejected, Role, SpeculationDecision
 from modelfleet.core.layout.ask import Ask, Failure
 from modelfleet.core.layout.inventory import cost_per_hour, one_currency
+from modelfleet.core.layout.knees import at_share
 from modelfleet.core.layout.on_class import Looked
 from modelfleet.core.layout.plans import Plans, score_of
 from modelfleet.core.layout.question import Question, Strategy
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.shapes import nodes_of
-from modelfleet.core.layout.sizing import at_share
 from modelfleet.core.layout.token_budget import BUDGETS, budget_of
 from modelfleet.core.layout.wording import count, rounded
 from modelfleet.core.perf.case import Case, Limits
@@ -130,13 +130,14 @@ def _arrived(lengths: Lengths) -> Lengths:
 
 def _pool(ask: Ask, half: _Half) -> Pool:
     at, share = half.knee.at, ask.demand.wanted[0].limits.share
+    ttft_at_share_s, tpot_at_share_s = at_share(at, share)
     layout, setup = half.case.layout, half.case.setup
     predicted = Predicted(
         objective=ask.demand.wanted[0].objective.name,
         ttft_s=at.ttft_s,
         tpot_s=at.tpot_s,
-        ttft_at_share_s=at_share(at.ttft_s, at.ttft_p95_s, share),
-        tpot_at_share_s=at_share(at.tpot_s, at.tpot_p95_s, share),
+        ttft_at_share_s=ttft_at_share_s,
+        tpot_at_share_s=tpot_at_share_s,
         share=share,
         concurrency=at.concurrency,
         requests_per_s=at.requests_per_s,
@@ -149,6 +150,7 @@ def _pool(ask: Ask, half: _Half) -> Pool:
         step_s=half.step_s,
         worst_gap_s=half.step_s,
         uncertainty=at.uncertainty,
+        ttft_uncertainty=at.ttft_uncertainty,
         source=at.source,
         reason=at.reason,
     )

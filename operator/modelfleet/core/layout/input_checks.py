@@ -152,7 +152,7 @@ def _too_long(question: Question, index: int, regime: LengthRegime, limit: int) 
     elif most > limit:
         yield Problem(
             field=field,
-            sentence=f"{field}: p95 of input and output together are {most:,} tokens, past the context limit of"
+            sentence=f"{field}: p95 input and p95 output together are {most:,} tokens, past the context limit of"
             f" {limit:,}; such answers are cut",
             fatal=False,
         )

@@ -110,22 +110,35 @@ def _engine_refused(question: Question, candidate: Candidate) -> Failure | None:
 
 
 def _whole_class(candidate: Candidate, failure: Failure, refusal: NotChosen | None = None) -> Looked:
-    rejected = Rejected(class_name=candidate.name, layout=None, check=failure.check, sentence=failure.sentence)
-    return Looked(candidate=candidate, failures=(failure,), rejected=(rejected,), refusal=refusal)
+    return Looked(candidate=candidate, failures=(failure,), rejected=(_as_rejected(failure),), refusal=refusal)
+
+
+def _as_rejected(failure: Failure) -> Rejected:
+    return Rejected(
+        class_name=failure.class_name, layout=failure.layout, check=failure.check, sentence=failure.sentence
+    )
 
 
 def _try(ask: Ask, layouts: Sequence[Layout], notes: _Notes) -> None:
-    """Each layout in turn, the smaller ones first; those that cannot hold the weights or cannot win are not sized."""
+    """Each layout in turn, the smaller ones first; those that cannot hold the weights or cannot win are not sized.
+
+    The largest of those that are too small is looked at in full, for the numbers.
+    """
     total = weights_bytes(ask.variant.facts, ask.decision.weights, Layout())
     usable = ask.candidate.hardware.memory_bytes * (ask.question.pins.memory_fraction or MEMORY_FRACTION)
     small = [layout for layout in layouts if layout.accelerators * usable < total]
-    for layout in small[:-1]:
-        notes.skipped.append(_too_small(ask, layout, total, usable))
-    for layout in layouts[max(0, len(small) - 1) :]:
-        if not _skipped(ask, layout, notes):
-            outcome = _forbidden(ask, layout) or size(ask, layout)
+    shown = next((one for one in small if one.accelerators == small[-1].accelerators), None)
+    for layout in layouts:
+        if layout in small and layout != shown:
+            notes.skipped.append(_too_small(ask, layout, total, usable))
+        elif not _skipped(ask, layout, notes):
+            best = notes.best
+            enough = best.accelerators if best and not best.shortfall else None
+            outcome = _forbidden(ask, layout) or size(ask, layout, enough)
             if isinstance(outcome, Sized):
                 notes.sized.append(outcome)
+            elif outcome.check is Check.SCORE:
+                notes.skipped.append(_as_rejected(outcome))
             else:
                 notes.failures.append(outcome)
 
@@ -155,12 +168,19 @@ def _forbidden(ask: Ask, layout: Layout) -> Failure | None:
 
 
 def _skipped(ask: Ask, layout: Layout, notes: _Notes) -> bool:
-    """Not worth sizing: it takes more than the best in any case, or has more stages than the model needs to fit."""
+    """Not worth sizing: it has more stages than the model needs to fit, or takes more than the best in any case."""
+    if _needless(layout, notes):
+        return True
     best = notes.best
     least = layout.accelerators * ask.question.bounds.min_replicas
     if best and not best.shortfall and best.layout.accelerators < layout.accelerators and least >= best.accelerators:
         notes.skipped.append(_cannot_win(ask, layout, best))
         return True
+    return False
+
+
+def _needless(layout: Layout, notes: _Notes) -> bool:
+    """Rule 6: no more stages than the model needs to fit."""
     tried = [one.layout for one in notes.failures if one.check is not Check.MEMORY and one.layout is not None]
     tried += [one.layout for one in notes.sized]
     return any(
@@ -190,10 +210,7 @@ def _stages_may_help(question: Question, notes: _Notes) -> bool:
 
 def _summed_up(ask: Ask, notes: _Notes) -> Looked:
     best = notes.best
-    rejected = [
-        Rejected(class_name=one.class_name, layout=one.layout, check=one.check, sentence=one.sentence)
-        for one in notes.failures
-    ]
+    rejected = [_as_rejected(one) for one in notes.failures]
     rejected += notes.skipped
     for one in notes.sized:
         if best is not None and one is not best:
@@ -201,6 +218,7 @@ def _summed_up(ask: Ask, notes: _Notes) -> Looked:
     failures = tuple(notes.failures)
     if not notes.sized and not failures:
         failures = (_no_layout(ask),)
+    rejected.sort(key=lambda one: simplicity(one.layout) if one.layout else (0, 0, 0, False))
     return Looked(
         candidate=ask.candidate,
         ask=ask,

@@ -24,6 +24,7 @@ def tell(question: Question, answer: Answer) -> str:
         _list("Which class", (f"{one.sentence}." for one in answer.reasons)),
         _list("Also planned, for when that class has no room", (f"{_short(plan)}." for plan in answer.plans[1:])),
         _infeasible(answer.infeasible),
+        _list("To validate again", (f"{one}." for one in answer.infeasible.revalidate) if answer.infeasible else ()),
         _list("What would work", (_offer(one) for one in answer.offers)),
         _list("Rejected", _rejected(answer.rejected)),
         _paragraph(f"Money: {answer.economics.sentence}." if answer.economics else ""),
@@ -88,7 +89,8 @@ def _predicted(pool: Pool) -> str:
     return (
         f"At its part of the load a replica has {rounded(at.concurrency)} requests in flight: TTFT {seconds(at.ttft_s)}"
         f" and TPOT {seconds(at.tpot_s)} on average, {seconds(at.ttft_at_share_s)} and {seconds(at.tpot_at_share_s)} at"
-        f" {share(at.share)} ({at.source} to {percent(at.uncertainty)}); {rounded(at.kv_tokens)} KV tokens."
+        f" {share(at.share)} ({at.source} to {percent(at.ttft_uncertainty)} and"
+        f" {percent(at.uncertainty)}); {rounded(at.kv_tokens)} KV tokens."
     )
 
 

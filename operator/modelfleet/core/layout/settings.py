@@ -26,7 +26,7 @@ class Settings:
     reasons: tuple[Reason, ...]
 
 
-def sequence_cap(ask: Ask, case: Case, budget: Budget) -> int:
+def sequence_cap(ask: Ask, case: Case) -> int:
     """Sequences that run together in one rank: as many whole mean requests as its KV cache holds, at most the engine's
     own largest, and no more than a step has tokens."""
     if ask.question.pins.sequence_cap is not None:
@@ -36,7 +36,7 @@ def sequence_cap(ask: Ask, case: Case, budget: Budget) -> int:
         lengths, output_tokens=2 * lengths.output_tokens
     )  # a sequence counts as half way through its output
     held = max_concurrent_sequences(case, whole) // case.layout.data
-    cap = max(1, min(held, MOST_SEQUENCES, budget.tokens))
+    cap = max(1, min(held, MOST_SEQUENCES, case.setup.token_budget or MOST_SEQUENCES))
     return cap if cap < 16 else cap // 8 * 8
 
 

@@ -55,10 +55,11 @@ def single_stage(question: Question, facts: ModelFacts, hardware: Hardware) -> l
 
 
 def staged(question: Question, facts: ModelFacts, hardware: Hardware) -> list[Layout]:
-    """Layouts with stages, and mixtures spread over several nodes: for models that no single domain holds."""
+    """Layouts with stages of a whole domain each, and mixtures spread over several nodes: for models that no single
+    domain holds."""
     pins = question.pins
     stages = (pins.pipeline,) if pins.pipeline else _STAGES
-    tensors = (pins.tensor,) if pins.tensor else _tensors(facts, hardware)[-2:]
+    tensors = (pins.tensor,) if pins.tensor else _tensors(facts, hardware)[-1:]
     made = [
         Layout(tensor=tensor, pipeline=stage, data=pins.data or 1, expert=bool(pins.expert))
         for stage in stages

@@ -6,91 +6,112 @@ pessimistic end of the prediction's uncertainty. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil, exp, isfinite, log, sqrt
-from statistics import NormalDist
+from dataclasses import replace
+from math import ceil
 
-from modelfleet.core.layout.answer import Check, Predicted
+from modelfleet.core.layout.answer import Predicted
 from modelfleet.core.layout.ask import Ask, Failure, Sized
 from modelfleet.core.layout.demand import Wanted
+from modelfleet.core.layout.failed import (
+    beaten,
+    kv_too_small,
+    no_budget,
+    out_of_memory,
+    over_bounds,
+    share_not_kept,
+    too_slow,
+)
 from modelfleet.core.layout.inventory import room_for
-from modelfleet.core.layout.question import objective_place, place
-from modelfleet.core.layout.settings import sequence_cap, settings_of
+from modelfleet.core.layout.knees import Break, Margin, at_share, own_light, replica_of, with_cache
+from modelfleet.core.layout.settings import settings_of
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import Budget, budget_of, largest_budget
-from modelfleet.core.layout.wording import count, exact_seconds, gib, rounded, seconds
-from modelfleet.core.perf.case import Case, Limits
-from modelfleet.core.perf.knee import find_knee
+from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import memory_use
-from modelfleet.core.perf.prediction import Knee, MemoryUse, Prediction
+from modelfleet.core.perf.prediction import Knee, Prediction
 from modelfleet.core.perf.profile import Profile
-from modelfleet.core.perf.serving import predict
+from modelfleet.core.perf.serving import Replica, loaded, predict, replica
 from modelfleet.core.perf.workload import Load
 
 _FIRST_BUDGET = 512
-_ROUNDS = 6
+
+_MOST_TIMES = 64
+"""Times the replicas that the knee asks for, beyond which a step that is still too long never fits."""
 
 
-def size(ask: Ask, layout: Layout) -> Sized | Failure:
-    """The layout sized for the whole load, or the first check that it fails."""
-    memory = memory_use(ask.case(layout, budget=_FIRST_BUDGET, cap=64))
-    if not memory.fits:
-        return out_of_memory(ask, layout, memory)
+def size(ask: Ask, layout: Layout, most: int | None = None) -> Sized | Failure:
+    """The layout sized for the whole load, or the first check that it fails; `most` accelerators are enough already."""
     measured = ask.measured(layout)
     profile = measured.profile if measured else None
     case = ask.case(layout, budget=_FIRST_BUDGET)
+    memory = memory_use(case)
+    if not memory.fits:
+        return out_of_memory(ask, layout, memory)
     light = predict(case, ask.demand.lengths, Load(concurrency=1), profile)
-    margin = 1 + light.uncertainty
-    late = _late(ask, layout, light, margin)
+    late = _late(ask, case, light, profile)
     if late:
         return late
+    margin = Margin.of(light)
     budget = _budget(ask, case, 1.0, margin)
     if budget is None:
-        return _no_budget(ask, case, margin)
-    case = ask.case(layout, budget=budget.tokens)
-    return _with_budget(ask, case, budget, light, profile)
-
-
-def out_of_memory(ask: Ask, layout: Layout, memory: MemoryUse) -> Failure:
-    """The weights, or one sequence of the longest context, do not fit."""
-    needed = memory.budget_bytes - min(memory.kv_bytes, 0.0)
-    return Failure(
-        class_name=ask.candidate.name,
-        layout=layout,
-        check=Check.MEMORY,
-        field=place(ask.question, "candidates"),
-        wanted=needed,
-        reached=memory.budget_bytes,
-        unit="bytes",
-        sentence=f"{layout} {memory.reason}",
-    )
-
-
-@dataclass(frozen=True)
-class _Break:
-    """The knee of the objective that allows least."""
-
-    knee: Knee
-    wanted: Wanted
-
-
-def _with_budget(ask: Ask, case: Case, budget: Budget, light: Prediction, profile: Profile | None) -> Sized | Failure:
-    margin = 1 + light.uncertainty
-    broken = _break(ask, case, margin, profile)
+        return no_budget(ask, case, margin)
+    too_many = beaten(ask, layout, budget, most)
+    if too_many:
+        return too_many
+    it = replica_of(ask, layout, budget.tokens, profile)
+    it, broken = with_cache(ask, it, light)
     if isinstance(broken, Wanted):
-        return _share_not_kept(ask, case.layout, broken, light)
-    replicas = _replicas(ask, broken.knee)
-    for _ in range(_ROUNDS):
-        at = _at(ask, case, replicas, profile)
-        now = _budget(ask, case, at.running, margin)
-        rate = ask.demand.total_rps / replicas * ask.demand.uncached_tokens
-        if now is not None and now.prefill_tokens_per_s >= rate:
-            if now.tokens != case.setup.token_budget:
-                case = ask.case(case.layout, budget=now.tokens)
-            return _finish(ask, case, now, replicas, broken, profile)
-        more = rate / now.prefill_tokens_per_s if now is not None else 1.5
-        replicas = max(replicas + 1, ceil(replicas * min(more, 4.0)))
-    return _no_budget(ask, case, margin)
+        return share_not_kept(ask, layout, broken, light)
+    return _with_knee(ask, it, light, broken)
+
+
+def _late(ask: Ask, case: Case, light: Prediction, profile: Profile | None) -> Failure | None:
+    """One request alone is already too slow."""
+    layout, margin = case.layout, Margin.of(light)
+    for wanted in ask.demand.wanted:
+        own = own_light(ask, case, wanted, light, profile)
+        tpot, ttft = light.tpot_s * margin.tpot, own.ttft_s * margin.ttft
+        if tpot > wanted.limits.tpot_s:
+            return too_slow(ask, layout, wanted, (tpot, margin.said("tpot")), "tpot")
+        if ttft > wanted.limits.ttft_s:
+            return too_slow(ask, layout, wanted, (ttft, margin.said("ttft")), "ttft")
+    return None
+
+
+def _with_knee(ask: Ask, it: Replica, light: Prediction, broken: Break) -> Sized | Failure:
+    margin, case = Margin.of(light), it.case
+    found = _enough(ask, it, broken, margin)
+    if found is None:
+        return no_budget(ask, case, margin)
+    replicas, budget, at = found
+    if replicas > _replicas(ask, broken.knee):
+        knee = replace(broken.knee, requests_per_s=at.requests_per_s, concurrency=at.concurrency, bound="tpot")
+        broken = replace(broken, knee=knee)
+    over = over_bounds(ask, case.layout, replicas, broken)
+    return over or _finish(ask, it, budget, replicas, broken)
+
+
+def _enough(ask: Ask, it: Replica, broken: Break, margin: Margin) -> tuple[int, Budget, Prediction] | None:
+    """The fewest replicas, from the knee's count on, at whose part of the load a token budget keeps both: its full step
+    is inside tpot, and it prefills as fast as prompts arrive. Fewer requests a replica never make either harder."""
+
+    def keeps(replicas: int) -> tuple[int, Budget, Prediction] | None:
+        at = loaded(it, _part(ask, replicas))
+        budget = _budget(ask, it.case, at.running, margin)
+        arrivals = ask.demand.total_rps / replicas if ask.demand.rps else at.requests_per_s
+        rate = arrivals * ask.demand.uncached_tokens
+        return (replicas, budget, at) if budget and budget.prefill_tokens_per_s >= rate else None
+
+    low = _replicas(ask, broken.knee)
+    found, high = keeps(low), low
+    while found is None and high < low * _MOST_TIMES:
+        low, high = high, high * 2
+        found = keeps(high)
+    while found is not None and high - low > 1:
+        middle = (low + high) // 2
+        fewer = keeps(middle)
+        found, low, high = (fewer, low, middle) if fewer else (found, middle, high)
+    return found
 
 
 def _replicas(ask: Ask, knee: Knee) -> int:
@@ -98,19 +119,16 @@ def _replicas(ask: Ask, knee: Knee) -> int:
     return max(1, ask.question.bounds.min_replicas, ceil(min(needed, 1e9) - 1e-9))
 
 
-def _finish(
-    ask: Ask, case: Case, budget: Budget, replicas: int, broken: _Break, profile: Profile | None
-) -> Sized | Failure:
-    over = _over_bounds(ask, case.layout, replicas, broken)
-    if over:
-        return over
-    memory = memory_use(case)
-    cap = sequence_cap(ask, case, budget)
-    case = ask.case(case.layout, budget=budget.tokens, cap=cap)
-    at = _at(ask, case, replicas, profile)
+def _finish(ask: Ask, it: Replica, budget: Budget, replicas: int, broken: Break) -> Sized | Failure:
+    setup = it.case.setup
+    tokens = min(budget.tokens, setup.token_budget or budget.tokens)
+    cap = min(setup.sequence_cap or tokens, tokens)
+    case = ask.case(it.case.layout, budget=tokens, cap=cap)
+    final = it if case == it.case else replica(case, ask.demand.lengths, it.profile)
+    at = loaded(final, _part(ask, replicas))
     if at.saturated:
-        return _kv_too_small(ask, case, at)
-    predicted = _predicted(broken, at, budget, memory)
+        return kv_too_small(ask, case, at)
+    predicted = _predicted(broken, at, budget)
     room = room_for(ask.candidate, case.layout)
     settings = settings_of(ask, case, budget, predicted)
     return Sized(
@@ -127,149 +145,30 @@ def _finish(
     )
 
 
-def _at(ask: Ask, case: Case, replicas: int, profile: Profile | None) -> Prediction:
-    """One replica at its part of the load."""
+def _part(ask: Ask, replicas: int) -> Load:
+    """One replica's part of the load."""
     demand = ask.demand
     if demand.rps == 0:
-        load = Load(concurrency=max(1.0, demand.concurrency / replicas))
-    else:
-        load = Load(requests_per_s=demand.total_rps / replicas)
-    return predict(case, demand.lengths, load, profile)
+        return Load(concurrency=max(1.0, demand.concurrency / replicas))
+    return Load(requests_per_s=demand.total_rps / replicas)
 
 
-def _break(ask: Ask, case: Case, margin: float, profile: Profile | None) -> _Break | Wanted:
-    """The knee of the binding objective; the objective that no load keeps, if there is one."""
-    found: list[_Break] = []
-    for wanted in ask.demand.wanted:
-        limits = wanted.limits
-        tight = Limits(ttft_s=limits.ttft_s / margin, tpot_s=limits.tpot_s / margin, share=limits.share)
-        knee = find_knee(case, ask.demand.lengths, tight, profile)
-        if knee is None:
-            return wanted
-        found.append(_Break(knee, wanted))
-    return min(found, key=lambda one: one.knee.requests_per_s)
-
-
-def _budget(ask: Ask, case: Case, running: float, margin: float) -> Budget | None:
+def _budget(ask: Ask, case: Case, running: float, margin: Margin) -> Budget | None:
     pinned = ask.question.pins.token_budget
     if pinned is not None:
         return budget_of(case, ask.demand, pinned, running)
-    return largest_budget(case, ask.demand, running, ask.demand.tpot_s / margin)
+    return largest_budget(case, ask.demand, running, ask.demand.tpot_s / margin.tpot)
 
 
-def _late(ask: Ask, layout: Layout, light: Prediction, margin: float) -> Failure | None:
-    """One request alone is already too slow."""
-    for wanted in ask.demand.wanted:
-        tpot, ttft = light.tpot_s * margin, light.ttft_s * margin
-        if tpot > wanted.limits.tpot_s:
-            return _too_slow(ask, layout, wanted, "tpot", tpot)
-        if ttft > wanted.limits.ttft_s:
-            return _too_slow(ask, layout, wanted, "ttft", ttft)
-    return None
-
-
-def _too_slow(ask: Ask, layout: Layout, wanted: Wanted, key: str, reached: float) -> Failure:
-    limit = wanted.limits.tpot_s if key == "tpot" else wanted.limits.ttft_s
-    what = "a token takes" if key == "tpot" else "the first token takes"
-    return Failure(
-        class_name=ask.candidate.name,
-        layout=layout,
-        check=Check.TPOT if key == "tpot" else Check.TTFT,
-        field=objective_place(ask.question, wanted.index, key),
-        wanted=limit,
-        reached=reached,
-        unit="s",
-        sentence=f"on {layout} {what} up to {seconds(reached)} even for one request alone, and {key} of objective"
-        f" {wanted.objective.name} is {exact_seconds(limit)}",
-    )
-
-
-def _share_not_kept(ask: Ask, layout: Layout, wanted: Wanted, light: Prediction) -> Failure:
-    """The mean of a lone request is inside, the wanted share is not."""
-    margin = 1 + light.uncertainty
-    tpot = at_share(light.tpot_s, light.tpot_p95_s, wanted.limits.share) * margin
-    ttft = at_share(light.ttft_s, light.ttft_p95_s, wanted.limits.share) * margin
-    by_tpot = tpot / wanted.limits.tpot_s > ttft / wanted.limits.ttft_s
-    key, reached, limit = ("tpot", tpot, wanted.limits.tpot_s) if by_tpot else ("ttft", ttft, wanted.limits.ttft_s)
-    return Failure(
-        class_name=ask.candidate.name,
-        layout=layout,
-        check=Check.TPOT if by_tpot else Check.TTFT,
-        field=objective_place(ask.question, wanted.index, key),
-        wanted=limit,
-        reached=max(reached, limit),
-        unit="s",
-        sentence=f"on {layout} {wanted.limits.share:.4g} of the requests are inside {key}"
-        f" {seconds(max(reached, limit))} at the least load, and {wanted.objective.name} wants {exact_seconds(limit)}",
-    )
-
-
-def _no_budget(ask: Ask, case: Case, margin: float) -> Failure:
-    """Prefill and decode do not fit into one step: what rule 14 is about."""
-    least = budget_of(case, ask.demand, 128, 1.0)
-    wanted = min(ask.demand.wanted, key=lambda one: one.limits.tpot_s)
-    return Failure(
-        class_name=ask.candidate.name,
-        layout=case.layout,
-        check=Check.TOKEN_BUDGET,
-        field=objective_place(ask.question, wanted.index, "tpot"),
-        wanted=wanted.limits.tpot_s,
-        reached=least.step_s * margin,
-        unit="s",
-        sentence=f"on {case.layout} no token budget keeps a step that prefills beside the running sequences inside tpot"
-        f" {exact_seconds(wanted.limits.tpot_s)} and prefills as fast as prompts arrive; with 128 tokens it takes up to"
-        f" {seconds(least.step_s * margin)}",
-    )
-
-
-def _kv_too_small(ask: Ask, case: Case, at: Prediction) -> Failure:
-    wanted = at.concurrency * ask.demand.context_tokens
-    return Failure(
-        class_name=ask.candidate.name,
-        layout=case.layout,
-        check=Check.KV,
-        field=place(ask.question, "pins.sequence_cap" if ask.question.pins.sequence_cap else "candidates"),
-        wanted=wanted,
-        reached=float(at.memory.kv_tokens),
-        unit="KV tokens",
-        sentence=f"on {case.layout} {rounded(at.running)} of {rounded(at.concurrency)} requests run at the same time:"
-        f" {gib(max(at.memory.kv_bytes, 0.0))} of KV cache hold {rounded(at.memory.kv_tokens)} tokens",
-    )
-
-
-def _over_bounds(ask: Ask, layout: Layout, replicas: int, broken: _Break) -> Failure | None:
-    """maxReplicas and maxAccelerators."""
-    bounds = ask.question.bounds
-    total = replicas * layout.accelerators
-    load = f"the load needs {count(replicas, 'replica')} of {layout} ({count(total, 'accelerator')})"
-    knee = f", since one keeps the promise up to {rounded(broken.knee.requests_per_s)} requests/s"
-    limits = (
-        ("bounds.max_replicas", bounds.max_replicas, replicas, "replicas"),
-        ("bounds.max_accelerators", bounds.max_accelerators, total, "accelerators"),
-    )
-    for name, most, needed, unit in limits:
-        if most is not None and needed > most:
-            return Failure(
-                class_name=ask.candidate.name,
-                layout=layout,
-                check=Check.CAPACITY,
-                field=place(ask.question, name),
-                wanted=float(needed),
-                reached=float(most),
-                unit=unit,
-                sentence=f"{load}{knee}, and {place(ask.question, name)} is {most}",
-            )
-    return None
-
-
-def _predicted(broken: _Break, at: Prediction, budget: Budget, memory: MemoryUse) -> Predicted:
+def _predicted(broken: Break, at: Prediction, budget: Budget) -> Predicted:
     share = broken.wanted.limits.share
+    ttft_at_share_s, tpot_at_share_s = at_share(at, share)
     return Predicted(
         objective=broken.wanted.objective.name,
         ttft_s=at.ttft_s,
         tpot_s=at.tpot_s,
-        ttft_at_share_s=at_share(at.ttft_s, at.ttft_p95_s, share),
-        tpot_at_share_s=at_share(at.tpot_s, at.tpot_p95_s, share),
+        ttft_at_share_s=ttft_at_share_s,
+        tpot_at_share_s=tpot_at_share_s,
         share=share,
         concurrency=at.concurrency,
         requests_per_s=at.requests_per_s,
@@ -278,21 +177,11 @@ def _predicted(broken: _Break, at: Prediction, budget: Budget, memory: MemoryUse
         knee_concurrency=broken.knee.concurrency,
         knee_bound=broken.knee.bound,
         kv_tokens=at.memory.kv_tokens,
-        memory=memory,
+        memory=at.memory,
         step_s=budget.step_s,
         worst_gap_s=budget.step_s,
         uncertainty=at.uncertainty,
+        ttft_uncertainty=at.ttft_uncertainty,
         source=at.source,
         reason=at.reason,
     )
-
-
-def at_share(mean: float, p95: float, wanted: float) -> float:
-    """The quantile `wanted` of a log-normal with this mean and 95th percentile; the p95 itself where they are too far
-    apart for one."""
-    if not 0 < mean < p95 or not isfinite(p95):
-        return p95
-    z95 = NormalDist().inv_cdf(0.95)
-    root = z95 * z95 - 2 * log(p95 / mean)
-    sigma = z95 - sqrt(root) if root > 0 else z95
-    return p95 * exp((NormalDist().inv_cdf(min(max(wanted, 1e-6), 1 - 1e-9)) - z95) * sigma)

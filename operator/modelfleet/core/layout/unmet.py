@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from modelfleet.core.layout.answer import Check, Infeasible
+from collections.abc import Mapping, Sequence
+
+from modelfleet.core.layout.answer import Change, Check, Infeasible, Offer
 from modelfleet.core.layout.ask import Failure
 from modelfleet.core.layout.plans import Plans
-from modelfleet.core.layout.question import Question, place
+from modelfleet.core.layout.question import Question
 
-_NEARNESS = (
-    Check.CAPACITY,
-    Check.KV,
-    Check.THROUGHPUT,
-    Check.TTFT,
-    Check.TPOT,
-    Check.TOKEN_BUDGET,
-    Check.MEMORY,
-    Check.QUANTIZATION,
-    Check.VARIANT,
-    Check.ENGINE,
-)
+_NEARNESS: Mapping[Check, int] = {
+    Check.CAPACITY: 0,
+    Check.KV: 1,
+    Check.THROUGHPUT: 1,
+    Check.TTFT: 2,
+    Check.TPOT: 2,
+    Check.TOKEN_BUDGET: 2,
+    Check.MEMORY: 3,
+    Check.QUANTIZATION: 4,
+    Check.VARIANT: 5,
+    Check.ENGINE: 6,
+}
 """The order of the checks, last first: a layout that fails a late one passed those before it."""
 
 
@@ -28,7 +30,7 @@ def closest(plans: Plans) -> Failure | None:
     return min(failures, key=_distance, default=None)
 
 
-def infeasible_of(question: Question, plans: Plans) -> Infeasible | None:
+def infeasible_of(question: Question, plans: Plans, offers: Sequence[Offer] = ()) -> Infeasible | None:
     """The bound that cannot hold, by how much, with the pin that makes it so where one does."""
     failure = closest(plans)
     if failure is None:
@@ -41,21 +43,21 @@ def infeasible_of(question: Question, plans: Plans) -> Infeasible | None:
         wanted=failure.wanted,
         reached=failure.reached,
         unit=failure.unit,
-        sentence=_sentence(question, failure),
+        sentence=_sentence(question, failure, offers),
+        revalidate=next(
+            (one.refusal.revalidate for one in plans.looked if failure in one.failures and one.refusal), ()
+        ),
     )
 
 
 def _distance(failure: Failure) -> tuple[int, float]:
-    check = _NEARNESS.index(failure.check) if failure.check in _NEARNESS else len(_NEARNESS)
     low, high = sorted((max(failure.wanted, 1e-12), max(failure.reached, 1e-12)))
-    return check, high / low
+    return _NEARNESS.get(failure.check, len(_NEARNESS)), high / low
 
 
-def _sentence(question: Question, failure: Failure) -> str:
+def _sentence(question: Question, failure: Failure, offers: Sequence[Offer]) -> str:
     classes = "class" if len(question.candidates) == 1 else "the nearest of all classes,"
-    return f"on {classes} {failure.class_name}: {failure.sentence}"
-
-
-def names_a_pin(question: Question, failure: Failure) -> bool:
-    """Whether the failure points at a value that the user fixed."""
-    return any(failure.field == place(question, f"pins.{name}") for name in vars(question.pins))
+    alone = [offer for offer in offers if offer.change is Change.DEPLOYMENT]
+    each = len(question.objectives) > 1 and len(alone) == len(question.objectives)
+    apart = "; each objective can be kept alone, but not all of them in one pool" if each else ""
+    return f"on {classes} {failure.class_name}: {failure.sentence}{apart}"

@@ -177,5 +177,6 @@ def _source(ask: Ask, best: Sized) -> Reason:
     unused = f"; the profile of engine {old[0].engine_version} is not used" if old else ""
     return Reason(
         check=Check.UNCERTAINTY,
-        sentence=f"{times}, predicted to {percent(at.uncertainty)}; sized for the slow end{unused}",
+        sentence=f"{times}, predicted to {percent(at.ttft_uncertainty)} and {percent(at.uncertainty)}; sized for the"
+        f" slow end{unused}",
     )

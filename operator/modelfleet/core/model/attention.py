@@ -1,7 +1,7 @@
 """The attention layers of a config.json: what each keeps of a token, and its parameters. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelfleet.core.model.facts import Attention, AttentionLayers
 from modelfleet.core.model.families import Family, Windows
@@ -26,7 +26,7 @@ class _Heads:
 def attention_layers(keys: Keys, family: Family, layers: int, hidden: int) -> tuple[AttentionLayers, ...]:
     """Layers grouped by what they keep. Raises ConfigError."""
     if family.latent:
-        return (_latent(keys, family, layers, hidden),)
+        return _latent_layers(keys, family, layers, hidden)
     heads = _heads(keys, hidden)
     kinds = _kinds(keys, family, layers)
     grouped = []
@@ -170,8 +170,38 @@ def _linear(keys: Keys, count: int, hidden: int) -> AttentionLayers:
     )
 
 
-def _latent(keys: Keys, family: Family, layers: int, hidden: int) -> AttentionLayers:
-    """MLA as in DeepSeek-V2 (arXiv 2405.04434, section 2.1); the indexer as in DeepSeek-V3.2."""
+def _latent_layers(keys: Keys, family: Family, layers: int, hidden: int) -> tuple[AttentionLayers, ...]:
+    """MLA; where it is sparse, layers with an indexer of their own apart from those that reuse another's selection."""
+    plain = _latent(keys, layers, hidden)
+    if not family.sparse:
+        return (plain,)
+    own = _indexed(keys, layers)
+    reusing = replace(plain, kind=Attention.LATENT_SPARSE, index_tokens=keys.size("index_topk"))
+    parts = (_with_indexer(keys, replace(reusing, count=own), hidden), replace(reusing, count=layers - own))
+    return tuple(part for part in parts if part.count)
+
+
+def _indexed(keys: Keys, layers: int) -> int:
+    """Layers that select for themselves: all, or (IndexCache, arXiv 2603.12201; GLM-5.2) one in some."""
+    pattern = keys.text("index_topk_pattern")
+    if pattern is not None:
+        if len(pattern) != layers:
+            raise keys.error("index_topk_pattern", f"has {len(pattern)} layers: num_hidden_layers is {layers}")
+        return layers - pattern.count("S")
+    every = keys.size("index_topk_freq", most=100_000, default=1)
+    offset = keys.size("index_skip_topk_offset", least=0, default=2)
+    return sum(max(index - offset + 1, 0) % every == 0 for index in range(layers))
+
+
+def _with_indexer(keys: Keys, part: AttentionLayers, hidden: int) -> AttentionLayers:
+    heads = keys.size("index_n_heads", most=100_000)
+    dim = keys.size("index_head_dim", most=100_000)
+    parameters = (part.query_latent_dim or hidden) * heads * dim + hidden * (dim + heads) + 2 * dim
+    return replace(part, index_heads=heads, index_dim=dim, parameters=part.parameters + parameters)
+
+
+def _latent(keys: Keys, layers: int, hidden: int) -> AttentionLayers:
+    """MLA as in DeepSeek-V2 (arXiv 2405.04434, section 2.1)."""
     heads = keys.size("num_attention_heads", most=100_000)
     latent = keys.size("kv_lora_rank", most=10**6)
     rope = keys.size("qk_rope_head_dim", most=100_000)
@@ -181,15 +211,8 @@ def _latent(keys: Keys, family: Family, layers: int, hidden: int) -> AttentionLa
     queries = heads * (plain + rope)
     parameters = (hidden + queries + 1) * compressed if compressed else hidden * queries
     parameters += hidden * (latent + rope) + latent + latent * heads * (plain + value) + heads * value * hidden
-    index_heads = index_dim = index_tokens = 0
-    if family.sparse:
-        index_heads = keys.size("index_n_heads", most=100_000)
-        index_dim = keys.size("index_head_dim", most=100_000)
-        index_tokens = keys.size("index_topk")
-        parameters += (compressed or hidden) * index_heads * index_dim + hidden * (index_dim + index_heads)
-        parameters += 2 * index_dim
     return AttentionLayers(
-        kind=Attention.LATENT_SPARSE if family.sparse else Attention.LATENT,
+        kind=Attention.LATENT,
         count=layers,
         heads=heads,
         kv_heads=heads,
@@ -198,8 +221,5 @@ def _latent(keys: Keys, family: Family, layers: int, hidden: int) -> AttentionLa
         latent_dim=latent,
         rope_dim=rope,
         query_latent_dim=compressed,
-        index_dim=index_dim,
-        index_heads=index_heads,
-        index_tokens=index_tokens,
         parameters=parameters,
     )

@@ -12,6 +12,7 @@ from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.model.families import FAMILIES, SAME_AS, Family
 from modelfleet.core.model.feed_forward import feed_forward_layers
 from modelfleet.core.model.keys import ConfigError, Keys, shown
+from modelfleet.core.model.state_space import state_space_layers
 from modelfleet.core.model.vision import vision_parameters
 
 __all__ = ["ConfigError", "read_config"]
@@ -36,6 +37,11 @@ def read_config(
     norms = (layers * family.norms + 1 + family.embedding_norm) * hidden * (2 if family.norm_bias else 1)
     if family.both:
         norms += layers * (1 + 3 * hidden * text.flag("enable_moe_block"))  # a scale, and the experts' own norms
+    if family.state_space:
+        attention, feed_forward = state_space_layers(text, layers, hidden)
+    else:
+        attention = attention_layers(text, family, layers, hidden)
+        feed_forward = feed_forward_layers(text, family, layers, hidden)
     return ModelFacts(
         name=name,
         architecture=architecture,
@@ -45,8 +51,8 @@ def read_config(
         vocabulary=vocabulary,
         tied_embeddings=tied,
         max_context_tokens=_context(text),
-        attention=attention_layers(text, family, layers, hidden),
-        feed_forward=feed_forward_layers(text, family, layers, hidden),
+        attention=attention,
+        feed_forward=feed_forward,
         embedding_parameters=vocabulary * hidden * (1 if tied else 2),
         other_parameters=norms + vision_parameters(keys, hidden),
         native=checkpoint.native,

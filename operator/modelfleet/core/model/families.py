@@ -4,7 +4,7 @@ Source of each line: the model's code in transformers (modeling_*.py); the count
 numbers of parameters by the tests.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -59,6 +59,8 @@ class Family:
     """Each layer has a dense part and experts beside each other (Gemma 4)."""
     embedding_norm: bool = False
     bloom_sizes: bool = False
+    state_space: bool = False
+    """Each layer is one thing: a Mamba-2 mixer, attention, a mixture or a dense part."""
 
 
 _DEEPSEEK = Family(architecture="DeepseekV3ForCausalLM", latent=True, mixture=True, dense_first=True, routing_bias=True)
@@ -117,6 +119,8 @@ FAMILIES = {
     "glm4_moe": Family(
         architecture="Glm4MoeForCausalLM", head_norms=None, mixture=True, dense_first=True, routing_bias=True
     ),
+    "glm4_moe_lite": replace(_DEEPSEEK, architecture="Glm4MoeLiteForCausalLM"),
+    "nemotron_h": Family(architecture="NemotronHForCausalLM", norms=1, state_space=True),
     "deepseek_v2": Family(architecture="DeepseekV2ForCausalLM", latent=True, mixture=True, dense_first=True),
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
@@ -143,6 +147,9 @@ SAME_AS = {
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
     "kimi_k25": "kimi_k2",
+    "qwen2_vl": "qwen2",
+    "qwen2_5_vl": "qwen2",
+    "glm4v_moe_text": "glm4_moe",
     "ministral": "mistral",
     "ministral3": "mistral",
 }

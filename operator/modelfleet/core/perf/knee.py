@@ -1,41 +1,66 @@
-"""The highest load at which a replica keeps its promise. Pure."""
+"""The highest load at which a replica keeps its promise. Pure.
+
+Requests arrive as in an open loop. Both times grow with the number that run, so bisection on the share of requests
+inside both limits finds the last number that keeps it, and with it the rate.
+"""
+
+from math import sqrt
 
 from modelfleet.core.perf.case import Case, Limits
 from modelfleet.core.perf.prediction import Knee, Prediction
 from modelfleet.core.perf.profile import Profile
-from modelfleet.core.perf.serving import predict
+from modelfleet.core.perf.serving import Replica, check, most_running, replica, running_open
 from modelfleet.core.perf.workload import Lengths, Load
 
-_MOST = 16384
+_ROUNDS = 18
+_LEAST = 1e-4
+"""Of the most that can run: a replica that breaks its promise here breaks it alone."""
 
 
 def find_knee(case: Case, lengths: Lengths, limits: Limits, profile: Profile | None = None) -> Knee | None:
-    """The highest closed-loop load inside `limits`; None when a single request alone breaks them.
+    """The highest rate of requests of which `limits.share` are inside both times; None when no rate keeps it.
 
-    Both times grow with the load, so bisection finds the last load that keeps them.
+    ValueError as of `predict`, or for limits that are not above 0 or a share that is not between 0 and 1.
     """
-
-    def at(concurrency: float) -> Prediction:
-        return predict(case, lengths, Load(concurrency=concurrency), profile)
-
-    best = at(1)
-    if _broken(best, limits):
+    check(lengths, Load(requests_per_s=1))
+    if not (limits.ttft_s > 0 and limits.tpot_s > 0 and 0 < limits.share <= 1):
+        raise ValueError("limits have times above 0 and a share above 0 and at most 1")
+    it = replica(case, lengths, profile)
+    if not it.memory.fits:
         return None
-    low, high = 1.0, 2.0
-    while high <= _MOST and not _broken(at(high), limits):
-        low, high = high, high * 2
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _broken(at(middle), limits) else (middle, high)
-    best, past = at(low), at(high)
+    low, high = most_running(it) * _LEAST, most_running(it)
+    best = running_open(it, low)
+    if _share(best, limits) < limits.share:
+        return None
+    past: Prediction | None = None
+    for _ in range(_ROUNDS):
+        middle = sqrt(low * high)
+        at = running_open(it, middle)
+        if _share(at, limits) < limits.share:
+            high, past = middle, at
+        else:
+            low, best = middle, at
     return Knee(
-        requests_per_s=best.requests_per_s, concurrency=low, bound=_broken(past, limits) or "throughput", at=best
+        requests_per_s=best.requests_per_s,
+        concurrency=best.concurrency,
+        bound=_bound(it, past, limits) if past else "throughput",
+        at=best,
     )
 
 
-def _broken(at: Prediction, limits: Limits) -> str | None:
-    if at.saturated:
-        return "kv"
-    if at.ttft_s > limits.ttft_s:
-        return "ttft"
-    return "tpot" if at.tpot_s > limits.tpot_s else None
+def _share(at: Prediction, limits: Limits) -> float:
+    if at.saturated or at.spread is None:
+        return 0.0
+    return min(at.spread.share(limits.ttft_s, limits.tpot_s), 0.9999)
+
+
+def _bound(it: Replica, past: Prediction, limits: Limits) -> str:
+    """Which promise breaks first just past the knee; waiting for room shows as TTFT, and is named by what is full."""
+    if past.saturated or past.spread is None:
+        return "kv" if it.bound == "kv" else "throughput"
+    first = past.spread.share(limits.ttft_s, float("inf"))
+    step = past.spread.share(float("inf"), limits.tpot_s)
+    if step <= first:
+        return "tpot"
+    crowded = past.running > 0.8 * it.most
+    return "kv" if crowded and it.bound == "kv" else "ttft"

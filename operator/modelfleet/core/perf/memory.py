@@ -23,6 +23,7 @@ __all__ = [
     "memory_use",
     "reported_kv_tokens",
     "weights_bytes",
+    "with_context_that_fits",
 ]
 
 
@@ -61,7 +62,7 @@ def memory_use(case: Case, constants: MemoryConstants = CONSTANTS) -> MemoryUse:
         budget_bytes=_budget(case),
         weights_bytes=stage.weights,
         activation_bytes=stage.activation,
-        graphs_bytes=graphs_bytes(case, era),
+        graphs_bytes=graphs_bytes(case, era, constants),
         other_bytes=other_bytes(case, era, constants),
         kv_bytes=stage.kv,
         kv_bytes_per_token=each,
@@ -92,12 +93,26 @@ def longest_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS
     What vLLM does for `--max-model-len auto`.
     """
     low, high = 0, case.facts.max_context_tokens
+    middle = high  # mostly the model's own fits
     while low < high:
-        middle = (low + high + 1) // 2
         limited = replace(case, setup=replace(case.setup, context_limit_tokens=middle))
         stage = _binding(limited, constants, middle)
         low, high = (middle, high) if stage.blocks >= stage.pool.blocks(middle) else (low, middle - 1)
+        middle = (low + high + 1) // 2
     return low
+
+
+def with_context_that_fits(case: Case, constants: MemoryConstants = CONSTANTS) -> Case:
+    """The case as `--max-model-len auto` runs it: without a stated context, the longest that fits.
+
+    Unchanged where one is stated, where the model's own fits, and where none does.
+    """
+    if case.setup.context_limit_tokens is not None:
+        return case
+    longest = longest_context_that_fits(case, constants)
+    if longest in (0, case.facts.max_context_tokens):
+        return case
+    return replace(case, setup=replace(case.setup, context_limit_tokens=longest))
 
 
 def reported_kv_tokens(case: Case, constants: MemoryConstants = CONSTANTS) -> int:
@@ -108,14 +123,15 @@ def reported_kv_tokens(case: Case, constants: MemoryConstants = CONSTANTS) -> in
     context = _context(case)
     stage = _binding(case, constants, context)
     groups = sum(groups for groups, _, _ in stage.pool.buckets)
-    if groups > 1 and Era.of(case.setup.version).before(0, 21):  # an unstated version logs as new ones do
+    logs_blocks = case.setup.engine.lower().startswith("vllm") and Era.of(case.setup.version).before(0, 21)
+    if groups > 1 and logs_blocks:  # an unstated version logs as new ones do
         smallest = min(tokens for _, tokens, _ in stage.pool.buckets if tokens)
         return stage.blocks // groups * smallest * case.layout.data
     return int(stage.blocks / stage.pool.blocks(context) * context) * case.layout.data
 
 
 def _era(case: Case) -> Era:
-    return Era.of(case.setup.version, case.facts.architecture)
+    return Era.of_engine(case.setup.engine, case.setup.version, case.facts.architecture)
 
 
 def _context(case: Case) -> int:
@@ -134,17 +150,19 @@ def _binding(case: Case, constants: MemoryConstants, tokens: int) -> _Stage:
 def _stages(case: Case, constants: MemoryConstants) -> list[_Stage]:
     era, layout = _era(case), case.layout
     settings = KvSettings(case.setup.kv, case.setup.block_tokens, batching(case, era).tokens, era)
-    taken = other_bytes(case, era, constants) + graphs_bytes(case, era)
+    taken = other_bytes(case, era, constants) + graphs_bytes(case, era, constants)
     stages = []
     for index, weights in enumerate(stage_weights_bytes(case.facts, case.setup.weights, layout)):
         activation = activation_bytes(case, era, constants, last=index == layout.pipeline - 1)
+        admits = pool(case.facts, layout, settings, index)
+        has_window = any(limit is not None for _, _, limit in admits.buckets)
         stages.append(
             _Stage(
                 weights=weights,
                 activation=activation,
                 kv=_budget(case) - weights - activation - taken,
-                pool=pool(case.facts, layout, settings, index),
-                running=pool(case.facts, layout, replace(settings, token_budget=1), index),
+                pool=admits,
+                running=pool(case.facts, layout, replace(settings, token_budget=1), index) if has_window else admits,
             )
         )
     return stages

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from modelfleet.core.hardware import Hardware
 from modelfleet.core.layout.shape import Layout
-from modelfleet.core.model.facts import FeedForwardLayers, ModelFacts
+from modelfleet.core.model.facts import Attention, FeedForwardLayers, ModelFacts
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory_constants import (
     EXPERT_CHUNK_TOKENS,
     FABRIC_BYTES_PER_S,
     FABRIC_GROUP_BYTES,
     GIB,
-    GRAPH_BYTES_A_LAYER,
     HIDDEN_COPIES,
     MemoryConstants,
 )
@@ -24,6 +23,7 @@ from modelfleet.core.perf.memory_version import Era
 
 _ACTIVATION_BYTES = 2
 _LOGIT_BYTES = 4
+_WORKSPACE_TOKENS = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,26 @@ def activation_bytes(case: Case, era: Era, constants: MemoryConstants, *, last: 
     # Uncut prompts ran before torch.compile reused buffers: three rows of each width instead of two.
     rows = 3 if era.before(0, 8) else 2
     widest = max(_dense_width(part) for part in facts.feed_forward) / layout.tensor
-    layer = rows * (widest + facts.hidden) * row
+    layer = max(rows * (widest + facts.hidden) * row, hidden + _context_bytes(case, steps))
     aside = constants.vision_bytes if has_tower(facts) else 0.0
     if not era.samples_in_place:
         return max(layer, hidden + logits, hidden + experts) + aside
     return max(layer, hidden + logits) + experts + aside  # since then experts keep their workspace
+
+
+def _context_bytes(case: Case, steps: Batching) -> float:
+    """MLA projects what a cut prompt has in the cache up to keys and values of its heads, a workspace at a time.
+
+    The workspace is vllm/model_executor/layers/attention/mla_attention.py: determine_chunked_prefill_workspace_size.
+    """
+    context = case.setup.context_limit_tokens or case.facts.max_context_tokens
+    tokens = min(max(8 * context, 4 * steps.sequences * case.setup.block_tokens), _WORKSPACE_TOKENS)
+    widths = (
+        part.heads / case.layout.tensor * (part.head_dim - part.rope_dim + part.value_head_dim)
+        for part in case.facts.attention
+        if part.kind is Attention.LATENT
+    )
+    return tokens * max(widths, default=0.0) * _ACTIVATION_BYTES
 
 
 def has_tower(facts: ModelFacts) -> bool:
@@ -105,8 +120,8 @@ def other_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     return FABRIC_GROUP_BYTES
 
 
-def graphs_bytes(case: Case, era: Era) -> float:
+def graphs_bytes(case: Case, era: Era, constants: MemoryConstants) -> float:
     """CUDA graphs inside the budget; before 0.21 they were outside."""
     if era.number is None or era.before(0, 21):
         return 0.0
-    return case.facts.layers / case.layout.pipeline * GRAPH_BYTES_A_LAYER
+    return case.facts.layers / case.layout.pipeline * constants.graph_bytes_a_layer

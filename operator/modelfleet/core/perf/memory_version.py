@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from modelfleet.core.model.facts import ModelFacts
 
@@ -18,6 +19,13 @@ _FIRST = {
     "Qwen3": (0, 8),
 }
 """First version with an architecture, by how its name begins; from release notes, from memory."""
+_OTHERS = (0, 19)
+
+
+@cache
+def _number(version: str) -> tuple[int, int] | None:
+    match = re.search(r"(\d{1,9})\.(\d{1,9})", version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,12 @@ class Era:
     def of(cls, version: str, architecture: str = "") -> "Era":
         """From a version as engines and people write it: `0.15.1`, `v0.11.0`, `about 0.11`, `0.2.x`. Without one it is
         the first version that runs the architecture, where that is known."""
-        match = re.search(r"(\d+)\.(\d+)", version)
-        if match:
-            return cls((int(match[1]), int(match[2])))
-        return cls(next((first for part, first in _FIRST.items() if architecture.startswith(part)), None))
+        return cls(_number(version) or next((at for part, at in _FIRST.items() if architecture.startswith(part)), None))
+
+    @classmethod
+    def of_engine(cls, engine: str, version: str, architecture: str = "") -> "Era":
+        """Other engines number their versions in another way; they count as a new vLLM, which has fewest copies."""
+        return cls.of(version, architecture) if engine.lower().startswith("vllm") else cls(_OTHERS)
 
     def before(self, major: int, minor: int) -> bool:
         """Whether the version is known and older."""

@@ -8,6 +8,7 @@ whole; data-parallel ranks have everything but experts for themselves.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
 from modelfleet.core.layout.shape import Layout
@@ -25,6 +26,7 @@ BYTES = {
 """Bytes a parameter, scales included."""
 
 _PLAIN_BYTES = 2.0
+_SURPLUS = 1.03
 _INT4_EXPERT_BYTES = 0.5 + 2 / 32
 """Kimi's experts have a 2-byte scale a group of 32: its checkpoint of 594 GB confirms it."""
 _MXFP4_HIDDEN_STEP = 256
@@ -55,14 +57,26 @@ def stage_weights_bytes(facts: ModelFacts, scheme: Scheme, layout: Layout) -> tu
     head_each = _PLAIN_BYTES if not (facts.quantized_head and scheme is facts.native) else BYTES[scheme]
     matrix = facts.vocabulary * facts.hidden * head_each / layout.tensor
     always = facts.other_parameters * _PLAIN_BYTES + _positions_bytes(facts)
-    stages = [
-        (attention + feed_forward) * count / facts.layers + always
-        for count in stage_layers(facts.layers, layout.pipeline)
-    ]
+    layers = (attention + feed_forward) * _surplus(facts, scheme)
+    stages = [layers * count / facts.layers + always for count in stage_layers(facts.layers, layout.pipeline)]
     stages[0] += matrix
     if layout.pipeline > 1 or not facts.tied_embeddings:
         stages[-1] += matrix
     return tuple(stages)
+
+
+def _surplus(facts: ModelFacts, scheme: Scheme) -> float:
+    """By how much layers are larger than their scheme says, where the checkpoint's index states the size of it all.
+
+    Up to 3 % is scales and layers for speculation that are not loaded; more is parts left in a wider scheme, which
+    config.json did not say. A tied head that is stored all the same would look like that, so those are not compared.
+    """
+    if facts.checkpoint_bytes is None or scheme is not facts.native or facts.tied_embeddings:
+        return 1.0
+    bare = replace(facts, checkpoint_bytes=None)
+    stated = stage_weights_bytes(bare, scheme, Layout())[0] - _positions_bytes(facts)
+    surplus = facts.checkpoint_bytes / stated
+    return surplus if _SURPLUS < surplus < facts.parameters * _PLAIN_BYTES / stated * _SURPLUS else 1.0
 
 
 def _positions_bytes(facts: ModelFacts) -> float:

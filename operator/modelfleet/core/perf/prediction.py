@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from modelfleet.core.perf.spread import Spread
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryUse:
@@ -67,7 +69,11 @@ class Prediction:
     source: Source
     reason: str
     uncertainty: float
-    """Relative half-width of the 90 % interval of ttft_s and tpot_s."""
+    """Relative half-width of the 90 % interval of tpot_s."""
+    ttft_uncertainty: float = 0.0
+    """The same of ttft_s, which is wider: it depends on what else arrives."""
+    spread: Spread | None = None
+    """How both times spread over single requests; `spread.share` is the share inside two limits."""
 
     @property
     def fits(self) -> bool:

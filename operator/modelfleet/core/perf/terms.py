@@ -11,6 +11,10 @@ from modelfleet.core.model.facts import Attention, AttentionLayers, FeedForwardL
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.numbers import BYTES, attention_scheme, flops_per_s, head_scheme
 
+_FAR = 4.0
+"""A collective between nodes starts this many times later than inside one: tens of microseconds against less than ten
+(NCCL on InfiniBand against NVLink, small messages; from memory)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -46,12 +50,18 @@ class Terms:
     expert_gemm_s: float = 0.0
     attention_s: float = 0.0
     """Scores and weighted sums of prefilled tokens, 16-bit arithmetic."""
+    stream_s: float = 0.0
+    """Hidden states through norms, residuals and quantization, once a layer: tensor parallelism does not divide it."""
+    route_s: float = 0.0
+    """Hidden states copied to each token's experts and back, once a mixture layer."""
     exchange_s: float = 0.0
     """Bytes of all-reduce, all-to-all and stage hops over the fabric's one-way bandwidth."""
     exchanges: float = 0.0
     """Collectives in the step."""
     layers: float = 0.0
     mixture_layers: float = 0.0
+    indexed_layers: float = 0.0
+    """Layers of sparse attention, whose indexer runs before it."""
     sequences: float = 0.0
     """Decoding sequences of one data-parallel rank: sampling, scheduling, streaming."""
 
@@ -74,19 +84,24 @@ def step_terms(case: Case, batch: Batch) -> Terms:
         2 * tokens / shards * (attention / flops_per_s(hardware, projections) + dense / flops_per_s(hardware, weights))
     )
     gemm_s += 2 * sampled * head / shards / flops_per_s(hardware, Scheme.BF16)
-    read, visited, mixture = _experts(case, batch.tokens)
-    exchange_bytes, exchanges = _exchange(case, batch.tokens)
+    experts = experts_of(case)
+    visited = sum(each.parameters * each.share for each in experts)
+    exchange = _exchange(case, batch.tokens)
+    state_s = 2.0 * tokens * case.facts.hidden / bandwidth
     return Terms(
         weights_s=weight_bytes / bandwidth,
-        experts_s=read * BYTES[weights] / bandwidth,
+        experts_s=sum(each.read(batch.tokens) for each in experts) * BYTES[weights] / bandwidth,
         kv_s=batch.decode_sequences / ranks * kv_bytes(case, batch.decode_context_tokens) / bandwidth,
         gemm_s=gemm_s,
         expert_gemm_s=2 * batch.tokens * visited / flops_per_s(hardware, weights),
         attention_s=_attention_flops(case, batch) / ranks / shards / flops_per_s(hardware, Scheme.BF16),
-        exchange_s=exchange_bytes / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0,
-        exchanges=exchanges,
+        stream_s=state_s * case.facts.layers,
+        route_s=state_s * _copies(case),
+        exchange_s=exchange.seconds,
+        exchanges=exchange.collectives,
         layers=case.facts.layers,
-        mixture_layers=mixture,
+        mixture_layers=sum(each.layers for each in experts),
+        indexed_layers=sum(p.count for p in case.facts.attention if p.kind == Attention.LATENT_SPARSE),
         sequences=batch.decode_sequences / ranks,
     )
 
@@ -104,23 +119,36 @@ def _dense_parameters(case: Case) -> float:
     return total
 
 
-def _experts(case: Case, tokens: float) -> tuple[float, float, float]:
-    """Expert parameters that one accelerator reads, those that one token visits in it, and the number of layers.
+@dataclass(frozen=True)
+class Experts:
+    """The routed experts of equal layers in one accelerator; each token visits `share` of them."""
 
-    Tokens choose experts independently, so an expert is read with probability 1 - (1 - k/E)^tokens. With and without
-    expert parallelism each accelerator holds 1 / (tensor × data) of all experts' parameters.
-    """
-    read = visited = layers = 0.0
+    parameters: float
+    share: float
+    layers: int
+
+    def read(self, tokens: float) -> float:
+        """Parameters that a step of `tokens` reads: an expert is left out with probability (1 - k/E)^tokens."""
+        left_out: float = (1 - self.share) ** tokens
+        return self.parameters * (1 - left_out)
+
+
+def experts_of(case: Case) -> list[Experts]:
+    """The routed experts of one accelerator, 1 / (tensor × data) of all with and without expert parallelism."""
     spread = case.layout.tensor * case.layout.data
-    for part in case.facts.feed_forward:
-        if not part.experts:
-            continue
-        routed = part.count * _routed(part, case.facts.hidden) / spread
-        share = part.experts_per_token / part.experts
-        read += routed * (1 - (1 - share) ** tokens)
-        visited += routed * share
-        layers += part.count
-    return read, visited, layers
+    return [
+        Experts(
+            part.count * _routed(part, case.facts.hidden) / spread, part.experts_per_token / part.experts, part.count
+        )
+        for part in case.facts.feed_forward
+        if part.experts
+    ]
+
+
+def _copies(case: Case) -> float:
+    """Copies of one token's hidden state that one accelerator handles for the experts it holds, over all layers."""
+    spread = case.layout.tensor if case.layout.expert else 1
+    return sum(part.count * part.experts_per_token for part in case.facts.feed_forward if part.experts) / spread
 
 
 def kv_bytes(case: Case, context_tokens: float) -> float:
@@ -163,25 +191,36 @@ def _attention_flops(case: Case, batch: Batch) -> float:
     return total
 
 
-def _exchange(case: Case, tokens: float) -> tuple[float, float]:
-    """Bytes over the fabric and the number of collectives.
+@dataclass(frozen=True)
+class _Exchange:
+    """What leaves one accelerator in a step: seconds at the links' rate, and the number of collectives."""
 
-    Tensor parallelism all-reduces the hidden states twice a layer (ring: 2 (n - 1)/n of them pass each link); data
-    parallelism exchanges each token's hidden state with the accelerators of its experts, there and back; a stage hands
-    its hidden states to the next.
+    seconds: float
+    collectives: float
+
+
+def _exchange(case: Case, tokens: float) -> _Exchange:
+    """Tensor parallelism all-reduces the hidden states twice a layer (ring: 2 (n - 1)/n of them pass each link). Data
+    parallelism sends each token's hidden state to the other ranks that have one of its k experts, and back. A
+    pipeline stage hands its hidden states on. What spans more accelerators than the fabric joins goes over the network.
     """
-    layout, facts = case.layout, case.facts
-    state = 2.0 * facts.hidden
-    mine = tokens / layout.data
-    moved = count = 0.0
+    layout, facts, hardware = case.layout, case.facts, case.hardware
+    state = 2.0 * facts.hidden * tokens / layout.data
+    inside = 1 / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0
+    outside = 1 / hardware.network_bytes_per_s if hardware.network_bytes_per_s else inside
+    seconds = count = 0.0
     if layout.tensor > 1:
-        moved += 2 * facts.layers * 2 * (layout.tensor - 1) / layout.tensor * mine * state
-        count += 2 * facts.layers
+        far = layout.tensor > hardware.domain
+        seconds += 2 * facts.layers * 2 * (layout.tensor - 1) / layout.tensor * state * (outside if far else inside)
+        count += 2 * facts.layers * (_FAR if far else 1)
     if layout.data > 1:
-        mixture = sum(part.count for part in facts.feed_forward if part.experts)
-        moved += 2 * mixture * mine * state * (layout.data - 1)
-        count += 2 * mixture
+        far = layout.tensor * layout.data > hardware.domain
+        for part in facts.feed_forward:
+            others = (layout.data - 1) * (1 - (1 - 1 / layout.data) ** part.experts_per_token)
+            seconds += 1.5 * part.count * others * state * (outside if far else inside)  # there in fp8, back in 16 bit
+            count += 2 * part.count * (_FAR if far else 1) if part.experts else 0
     if layout.pipeline > 1:
-        moved += (layout.pipeline - 1) * mine * state
-        count += layout.pipeline - 1
-    return moved, count
+        far = layout.accelerators > hardware.domain
+        seconds += (layout.pipeline - 1) * state * (outside if far else inside)
+        count += (layout.pipeline - 1) * (_FAR if far else 1)
+    return _Exchange(seconds, count)

@@ -46,7 +46,7 @@ def test_a_pinned_block_size_stays():
 
 def test_admission_is_the_slack_of_the_first_token_times_the_prefill_rate():
     got = decide_admission("0.32.0", ttft_s=0.5, prefill_s=0.1, prefill_tokens_per_s=10_000, knee_concurrency=100)
-    assert got.flags == {"max-num-queued-tokens": "4000", "max-num-queued-reqs": "130"}
+    assert got.flags == {"max-num-queued-tokens": "4000", "max-num-queued-reqs": "150"}
 
 
 @pytest.mark.parametrize("version", ["0.31.2", "", "main"])

@@ -93,6 +93,25 @@ LINEAR = {
     "shared_expert_intermediate_size": 512,
     "mlp_only_layers": [],
 }
+STATE_SPACE = {
+    "model_type": "nemotron_h",
+    "hidden_size": 2688,
+    "num_hidden_layers": 4,
+    "hybrid_override_pattern": "ME*-",
+    "intermediate_size": 1856,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "vocab_size": 131072,
+    "max_position_embeddings": 262144,
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+    "ssm_state_size": 128,
+    "n_routed_experts": 128,
+    "num_experts_per_tok": 6,
+    "moe_intermediate_size": 1856,
+}
 
 
 def _read(config: Any) -> Any:
@@ -145,6 +164,17 @@ def _read_or_refusal(config: Any, index: Any = None) -> tuple[ModelFacts | None,
             "text_config.num_kv_shared_layers is set",
             id="shared KV layers are refused and not guessed",
         ),
+        pytest.param(
+            {**STATE_SPACE, "hybrid_override_pattern": "ME*"},
+            "hybrid_override_pattern has 3 layers: num_hidden_layers is 4",
+            id="a pattern has as many layers",
+        ),
+        pytest.param(
+            {**STATE_SPACE, "hybrid_override_pattern": "MEx-"},
+            "hybrid_override_pattern is 'MEx-': layers are mamba, attention, moe and mlp",
+            id="a pattern knows four letters",
+        ),
+        pytest.param({**STATE_SPACE, "hybrid_override_pattern": "EE--"}, "has no layer that looks back", id="blind"),
         pytest.param({**MIXTURE, "num_experts_per_tok": 257}, "more than the 256 of n_routed_experts", id="top-k"),
         pytest.param({**MIXTURE, "first_k_dense_replace": 99}, "num_hidden_layers is 61", id="dense layers"),
         pytest.param({**MIXTURE, "kv_lora_rank": None}, "kv_lora_rank is missing", id="MLA needs its ranks"),
@@ -209,7 +239,7 @@ def _with(config: dict[str, Any], place: tuple[str, ...], value: Any) -> dict[st
 
 
 @settings(max_examples=400, deadline=None)
-@given(data=st.data(), config=st.sampled_from([DENSE, MIXTURE, NESTED, LINEAR]), value=JSON)
+@given(data=st.data(), config=st.sampled_from([DENSE, MIXTURE, NESTED, LINEAR, STATE_SPACE]), value=JSON)
 def test_one_key_of_any_value_is_read_or_refused_in_one_sentence(data, config, value):
     place = data.draw(st.sampled_from(_places(config)))
     facts, refusal = _read_or_refusal(_with(config, place, value))
@@ -218,8 +248,9 @@ def test_one_key_of_any_value_is_read_or_refused_in_one_sentence(data, config, v
     assert "\n" not in refusal
     if facts:
         assert facts.parameters > 0
-        assert sum(part.count for part in facts.attention) == facts.layers
-        assert sum(part.count for part in facts.feed_forward) == facts.layers
+        looking_back = sum(part.count for part in facts.attention)
+        alone = sum(part.count for part in facts.feed_forward)
+        assert looking_back + alone == facts.layers * (1 if facts.architecture == "NemotronHForCausalLM" else 2)
 
 
 @settings(max_examples=200, deadline=None)

@@ -82,7 +82,7 @@ def _kimi(context: int, scheme: dict[str, Any]) -> dict[str, Any]:
 _KIMI_VISION = {"vt_hidden_size": 1152, "vt_intermediate_size": 4304, "vt_num_hidden_layers": 27, "patch_size": 14}
 
 
-def _glm5(context: int) -> dict[str, Any]:
+def _glm5(context: int, **more: int) -> dict[str, Any]:
     return _latent(
         (78, 6144, 12288, 64, 154880, context),
         (2048, 512, 192, 256),
@@ -91,6 +91,7 @@ def _glm5(context: int) -> dict[str, Any]:
         index_n_heads=32,
         index_head_dim=128,
         index_topk=2048,
+        **more,
     )
 
 
@@ -132,8 +133,9 @@ MODELS = {
     ),
     "GLM-5": KnownModel(_glm5(202752), _HUB, ("GLM-5.1",)),
     "GLM-5.2": KnownModel(
-        _glm5(1048576),
-        "as GLM-5: public code that serves both says 78 layers of the same kind; the context is what hosts offer",
+        _glm5(1048576, index_topk_freq=4, index_skip_topk_offset=3),
+        "public code that serves it: 78 layers, hidden 6144, 64 heads of 256, an indexer in layers 0, 1, 2, 6, 10 and "
+        "so on; the rest as GLM-5; the context is what hosts offer",
     ),
     "MiniMax-M2": KnownModel(_MINIMAX, _HUB, ("MiniMax-M2.1", "MiniMax-M2.5")),
 }

@@ -126,6 +126,25 @@ MODELS = {
     "gpt-oss-120b": KnownModel(_gpt_oss(36, 128), _HUB),
     "phi-4": KnownModel(plain("phi3", (40, 5120, 17920, 40, 10, 100352, 16384)), _HUB),
     "Phi-4-mini": KnownModel(plain("phi3", (32, 3072, 8192, 24, 8, 200064, 131072), tie_word_embeddings=True), _HUB),
+    "Nemotron-3-Nano-30B-A3B": KnownModel(
+        plain(
+            "nemotron_h",
+            (52, 2688, 1856, 32, 2, 131072, 262144),
+            head_dim=128,
+            hybrid_override_pattern="MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+            mamba_num_heads=64,
+            mamba_head_dim=64,
+            n_groups=8,
+            ssm_state_size=128,
+            conv_kernel=4,
+            n_routed_experts=128,
+            num_experts_per_tok=6,
+            moe_intermediate_size=1856,
+            moe_shared_expert_intermediate_size=3712,
+        ),
+        _HUB,
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B",),
+    ),
     "bloom": KnownModel(
         {
             "model_type": "bloom",

@@ -102,7 +102,7 @@ MODELS = {
     "Qwen3-Next-80B-A3B": KnownModel(_NEXT, _HUB, ("Qwen3-Coder-Next",)),
     "Qwen3.5-9B": KnownModel(
         _hybrid("qwen3_5_text", (32, 4096, 12288, 16, 4, 248320, 262144), 32),
-        "hidden, intermediate and layers from public code that serves it; numbers of heads from memory",
+        "public training scripts of miles; linear heads as in its 35B-A3B sibling, from memory",
     ),
     "Qwen3.5-27B": KnownModel(_27B, _HUB, ("Qwen3.6-27B", "Qwen3.8-27B")),
     "Qwen3.5-35B-A3B": KnownModel(_35B, _HUB, ("Qwen3.6-35B-A3B",)),

@@ -1,0 +1,149 @@
+"""What a layout lacks, one function a check: the bound, how far it is, and one sentence with the numbers. Pure."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from modelfleet.core.layout.answer import Check
+from modelfleet.core.layout.ask import Ask, Failure
+from modelfleet.core.layout.demand import Wanted
+from modelfleet.core.layout.knees import Break, Margin, at_share
+from modelfleet.core.layout.question import objective_place, place
+from modelfleet.core.layout.shape import Layout
+from modelfleet.core.layout.token_budget import Budget, budget_of
+from modelfleet.core.layout.wording import count, exact_seconds, gib, rounded, seconds
+from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.prediction import MemoryUse, Prediction
+
+
+def out_of_memory(ask: Ask, layout: Layout, memory: MemoryUse) -> Failure:
+    """The weights, or one sequence of the longest context, do not fit."""
+    needed = memory.budget_bytes - min(memory.kv_bytes, 0.0)
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=layout,
+        check=Check.MEMORY,
+        field=place(ask.question, "candidates"),
+        wanted=needed,
+        reached=memory.budget_bytes,
+        unit="bytes",
+        sentence=f"{layout} {memory.reason}",
+    )
+
+
+def beaten(ask: Ask, layout: Layout, budget: Budget, most: int | None) -> Failure | None:
+    """More accelerators than another layout takes, by prefill alone: it does no more than full steps one after the
+    other."""
+    if most is None or not ask.demand.rps:
+        return None
+    rate = ask.demand.total_rps * ask.demand.uncached_tokens
+    least = ceil(rate / budget.prefill_tokens_per_s) * layout.accelerators
+    if least <= most:
+        return None
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=layout,
+        check=Check.SCORE,
+        field=place(ask.question, "candidates"),
+        wanted=float(most),
+        reached=float(least),
+        unit="accelerators",
+        sentence=f"prefill alone would keep {count(least, 'accelerator')} of {layout} busy, where {most} are enough",
+    )
+
+
+def too_slow(ask: Ask, layout: Layout, wanted: Wanted, slow: tuple[float, str], key: str) -> Failure:
+    """One request alone breaks `key`, ttft or tpot; `slow` is the time with how far the slow end is."""
+    reached, end = slow
+    limit = wanted.limits.tpot_s if key == "tpot" else wanted.limits.ttft_s
+    what = "a token takes" if key == "tpot" else "the first token takes"
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=layout,
+        check=Check.TPOT if key == "tpot" else Check.TTFT,
+        field=objective_place(ask.question, wanted.index, key),
+        wanted=limit,
+        reached=reached,
+        unit="s",
+        sentence=f"on {layout} {what} up to {seconds(reached)} {end} even for one request alone, and {key} of objective"
+        f" {wanted.objective.name} is {exact_seconds(limit)}",
+    )
+
+
+def share_not_kept(ask: Ask, layout: Layout, wanted: Wanted, light: Prediction) -> Failure:
+    """The mean of a lone request is inside, the wanted share is not."""
+    margin = Margin.of(light)
+    ttft, tpot = at_share(light, wanted.limits.share)
+    ttft, tpot = ttft * margin.ttft, tpot * margin.tpot
+    by_tpot = tpot / wanted.limits.tpot_s > ttft / wanted.limits.ttft_s
+    key, reached, limit = ("tpot", tpot, wanted.limits.tpot_s) if by_tpot else ("ttft", ttft, wanted.limits.ttft_s)
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=layout,
+        check=Check.TPOT if by_tpot else Check.TTFT,
+        field=objective_place(ask.question, wanted.index, key),
+        wanted=limit,
+        reached=max(reached, limit),
+        unit="s",
+        sentence=f"on {layout} {wanted.limits.share:.4g} of the requests are inside {key}"
+        f" {seconds(max(reached, limit))} at the least load, and {wanted.objective.name} wants {exact_seconds(limit)}",
+    )
+
+
+def no_budget(ask: Ask, case: Case, margin: Margin) -> Failure:
+    """Prefill and decode do not fit into one step: what rule 14 is about."""
+    least = budget_of(case, ask.demand, 128, 1.0)
+    wanted = min(ask.demand.wanted, key=lambda one: one.limits.tpot_s)
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=case.layout,
+        check=Check.TOKEN_BUDGET,
+        field=objective_place(ask.question, wanted.index, "tpot"),
+        wanted=wanted.limits.tpot_s,
+        reached=least.step_s * margin.tpot,
+        unit="s",
+        sentence=f"on {case.layout} no token budget keeps a step that prefills beside the running sequences inside tpot"
+        f" {exact_seconds(wanted.limits.tpot_s)} and prefills as fast as prompts arrive; with 128 tokens it takes up to"
+        f" {seconds(least.step_s * margin.tpot)} {margin.said('tpot')}",
+    )
+
+
+def kv_too_small(ask: Ask, case: Case, at: Prediction) -> Failure:
+    """At its part of the load, requests wait for room in the KV cache or under the sequence cap."""
+    wanted = at.concurrency * ask.demand.context_tokens
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=case.layout,
+        check=Check.KV,
+        field=place(ask.question, "pins.sequence_cap" if ask.question.pins.sequence_cap else "candidates"),
+        wanted=wanted,
+        reached=float(at.memory.kv_tokens),
+        unit="KV tokens",
+        sentence=f"on {case.layout} {rounded(at.running)} of {rounded(at.concurrency)} requests run at the same time:"
+        f" {gib(max(at.memory.kv_bytes, 0.0))} of KV cache hold {rounded(at.memory.kv_tokens)} tokens",
+    )
+
+
+def over_bounds(ask: Ask, layout: Layout, replicas: int, broken: Break) -> Failure | None:
+    """maxReplicas and maxAccelerators."""
+    bounds = ask.question.bounds
+    total = replicas * layout.accelerators
+    load = f"the load needs {count(replicas, 'replica')} of {layout} ({count(total, 'accelerator')})"
+    knee = f", since one keeps the promise up to {rounded(broken.knee.requests_per_s)} requests/s"
+    limits = (
+        ("bounds.max_replicas", bounds.max_replicas, replicas, "replicas"),
+        ("bounds.max_accelerators", bounds.max_accelerators, total, "accelerators"),
+    )
+    for name, most, needed, unit in limits:
+        if most is not None and needed > most:
+            return Failure(
+                class_name=ask.candidate.name,
+                layout=layout,
+                check=Check.CAPACITY,
+                field=place(ask.question, name),
+                wanted=float(needed),
+                reached=float(most),
+                unit=unit,
+                sentence=f"{load}{knee}, and {place(ask.question, name)} is {most}",
+            )
+    return None

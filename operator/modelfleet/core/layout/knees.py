@@ -1,0 +1,133 @@
+"""The knee of one replica for all objectives: which binds, and with which token budget it is highest. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from modelfleet.core.layout.ask import MOST_SEQUENCES, Ask
+from modelfleet.core.layout.demand import Wanted
+from modelfleet.core.layout.settings import sequence_cap
+from modelfleet.core.layout.shape import Layout
+from modelfleet.core.layout.token_budget import BUDGETS
+from modelfleet.core.layout.wording import percent
+from modelfleet.core.perf.case import Case, Limits
+from modelfleet.core.perf.knee import find_knee
+from modelfleet.core.perf.prediction import Knee, Prediction
+from modelfleet.core.perf.profile import Profile
+from modelfleet.core.perf.serving import Replica, predict, replica
+from modelfleet.core.perf.workload import Load
+
+_TELLING = 1.1
+"""Times the load that twice the cache has to carry before the cache counts as what ends first."""
+
+
+@dataclass(frozen=True)
+class Margin:
+    """What times are multiplied by, or limits divided by, to stand at the pessimistic end."""
+
+    ttft: float
+    tpot: float
+
+    @classmethod
+    def of(cls, at: Prediction) -> Self:
+        """From the half-widths of a prediction."""
+        return cls(ttft=1 + at.ttft_uncertainty, tpot=1 + at.uncertainty)
+
+    def said(self, key: str) -> str:
+        """How far the slow end is, for sentences about `ttft` or `tpot`."""
+        return f"at the slow end of ±{percent((self.ttft if key == 'ttft' else self.tpot) - 1)}"
+
+
+@dataclass(frozen=True)
+class Break:
+    """The knee of the objective that allows least."""
+
+    knee: Knee
+    wanted: Wanted
+
+
+def replica_of(ask: Ask, layout: Layout, tokens: int, profile: Profile | None) -> Replica:
+    """The layout with a token budget, and the sequence cap that its KV cache then allows."""
+    cap = sequence_cap(ask, ask.case(layout, budget=tokens))
+    return replica(ask.case(layout, budget=tokens, cap=cap), ask.demand.lengths, profile)
+
+
+def with_cache(ask: Ask, it: Replica, light: Prediction) -> tuple[Replica, Break | Wanted]:
+    """The replica with the budget whose activation leaves enough KV cache: where requests wait for the cache, a smaller
+    budget may carry more load. An objective, where no load keeps it."""
+    best, broken = it, break_of(ask, it, light)
+    for tokens in reversed(BUDGETS):
+        if ask.question.pins.token_budget or not _starved(ask, best, broken):
+            break
+        if tokens < (it.case.setup.token_budget or 0):
+            smaller = replica_of(ask, it.case.layout, tokens, it.profile)
+            less = break_of(ask, smaller, light) if smaller.most > best.most else broken
+            if isinstance(less, Break) and _rate(less) > _rate(broken):
+                best, broken = smaller, less
+    return best, _named(ask, best, light, broken) if isinstance(broken, Break) else broken
+
+
+def break_of(ask: Ask, it: Replica, light: Prediction) -> Break | Wanted:
+    """The knee of the binding objective; the objective that no load keeps, if there is one.
+
+    An objective's request waits as one of the mixture does and is prefilled as itself: its limit for the mixture's
+    first token is its own, moved by what the two differ when alone.
+    """
+    margin = Margin.of(light)
+    found: list[Break] = []
+    for wanted in ask.demand.wanted:
+        limits = wanted.limits
+        moved = light.ttft_s - own_light(ask, it.case, wanted, light, it.profile).ttft_s
+        ttft_s = limits.ttft_s / margin.ttft + moved
+        if ttft_s <= 0:
+            return wanted
+        tight = Limits(ttft_s=ttft_s, tpot_s=limits.tpot_s / margin.tpot, share=limits.share)
+        knee = find_knee(it.case, ask.demand.lengths, tight, it.profile)
+        if knee is None:
+            return wanted
+        found.append(Break(knee, wanted))
+    return min(found, key=lambda one: one.knee.requests_per_s)
+
+
+def own_light(ask: Ask, case: Case, wanted: Wanted, light: Prediction, profile: Profile | None) -> Prediction:
+    """One request of this objective alone; `light` is one of the mixture, which is the same for a single objective."""
+    if len(ask.demand.wanted) == 1:
+        return light
+    return predict(case, wanted.lengths, Load(concurrency=1), profile)
+
+
+def _named(ask: Ask, it: Replica, light: Prediction, broken: Break) -> Break:
+    """Waiting for room in the cache shows as a late first token or as the end of throughput: where twice the cache
+    would carry a tenth more, it is the cache that ends first."""
+    if not _kv_limited(ask, it) or broken.knee.bound in ("kv", "tpot"):
+        return broken
+    case = replace(it.case, setup=replace(it.case.setup, sequence_cap=2 * (it.case.setup.sequence_cap or 1)))
+    twice = replace(it.profile or Profile(), kv_tokens=2 * it.memory.kv_tokens)
+    more = break_of(ask, replace(it, case=case, profile=twice), light)
+    if _rate(more) < _TELLING * broken.knee.requests_per_s:
+        return broken
+    return replace(broken, knee=replace(broken.knee, bound="kv"))
+
+
+def _rate(broken: Break | Wanted) -> float:
+    return broken.knee.requests_per_s if isinstance(broken, Break) else 0.0
+
+
+def _starved(ask: Ask, it: Replica, broken: Break | Wanted) -> bool:
+    """Requests wait for the KV cache, which shows in the first token too; or it leaves room for no load at all."""
+    return isinstance(broken, Wanted) or (_kv_limited(ask, it) and broken.knee.bound != "tpot")
+
+
+def _kv_limited(ask: Ask, it: Replica) -> bool:
+    """Whether the cache decides how many run: itself, or the sequence cap that was made from it."""
+    setup = it.case.setup
+    ours = ask.question.pins.sequence_cap is None and setup.sequence_cap not in (MOST_SEQUENCES, setup.token_budget)
+    return it.bound == "kv" or (it.bound == "cap" and ours)
+
+
+def at_share(at: Prediction, share: float) -> tuple[float, float]:
+    """The TTFT and TPOT that `share` of the requests stay below; the 95th percentiles where no spread is known."""
+    if at.spread is None:
+        return at.ttft_p95_s, at.tpot_p95_s
+    return at.spread.ttft_at(share), at.spread.tpot_at(share)
