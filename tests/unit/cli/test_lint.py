@@ -100,7 +100,7 @@ def test_every_good_object_of_the_table_is_fine(capsys: Captured, write: Any) ->
 def test_there_is_a_sample_of_each_kind() -> None:
     kinds = {yaml.safe_load(path.read_text())["kind"] for path in SAMPLES.glob("*.yaml")}
 
-    assert kinds == {"ModelDeployment", "AcceleratorClass"}
+    assert kinds == {"ModelDeployment", "AcceleratorClass", "ModelProfile"}
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
@@ -150,7 +150,8 @@ def test_standard_input_is_read(capsys: Captured, monkeypatch: pytest.MonkeyPatc
         ),
         pytest.param(
             {"apiVersion": "modelfleet.dev/v1alpha1"},
-            "kind: there is no kind None in modelfleet.dev/v1alpha1, did you mean ModelDeployment or AcceleratorClass or ModelProfile?",
+            "kind: there is no kind None in modelfleet.dev/v1alpha1, did you mean ModelDeployment or"
+            " AcceleratorClass or ModelProfile?",
             id="no kind",
         ),
         pytest.param(
@@ -196,11 +197,8 @@ def test_a_number_with_an_exponent_is_one_line_as_any_other_fault(capsys: Captur
 def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) -> None:
     path = write("apiVersion: v1\nkind: Secret\n---\n# nothing\n---\n")
 
-    assert lint(capsys, path) == (
-        0,
-        ["nothing to check: no ModelDeployment, AcceleratorClass or ModelProfile here"],
-        [],
-    )
+    nothing = "nothing to check: no ModelDeployment, AcceleratorClass or ModelProfile here"
+    assert lint(capsys, path) == (0, [nothing], [])
 
 
 @pytest.mark.parametrize(
