@@ -55,6 +55,8 @@ class Check(StrEnum):
     CAPACITY = "Capacity"
     """maxReplicas, maxAccelerators, a supply's limit or the nodes."""
     NODES = "Nodes"
+    HOST = "Host"
+    """What a worker gets of its node's memory and cores."""
     DISAGGREGATION = "Disaggregation"
     SPECULATION = "Speculation"
     PROFILE = "Profile"

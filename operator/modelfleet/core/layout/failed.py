@@ -11,7 +11,7 @@ from modelfleet.core.layout.knees import Break, Margin, at_share
 from modelfleet.core.layout.question import objective_place, place
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import Budget, budget_of
-from modelfleet.core.layout.wording import count, exact_seconds, gib, rounded, seconds
+from modelfleet.core.layout.wording import count, exact_seconds, gib, rounded, seconds, share
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.prediction import MemoryUse, Prediction
 
@@ -85,7 +85,7 @@ def share_not_kept(ask: Ask, layout: Layout, wanted: Wanted, light: Prediction) 
         wanted=limit,
         reached=max(reached, limit),
         unit="s",
-        sentence=f"on {layout} {wanted.limits.share:.4g} of the requests are inside {key}"
+        sentence=f"on {layout} {share(wanted.limits.share)} of the requests are inside {key}"
         f" {seconds(max(reached, limit))} at the least load, and {wanted.objective.name} wants {exact_seconds(limit)}",
     )
 

@@ -17,6 +17,7 @@ from modelfleet.core.layout.wording import exact_seconds
 _HUGE_RPS = 1e6
 _HUGE_TOKENS = 100_000_000
 _MOST_DEGREE = 1024
+_MOST_OBJECTIVES = 4
 
 
 def problems_of(question: Question) -> tuple[Problem, ...]:
@@ -26,6 +27,7 @@ def problems_of(question: Question) -> tuple[Problem, ...]:
         for index, objective in enumerate(question.objectives):
             found += _numbers(question, index, objective)
             found += _units(question, index, objective)
+        found += _number(question)
         found += _context(question)
         found += _pins(question)
         found += _bounds(question)
@@ -40,6 +42,13 @@ def _empty(question: Question) -> Iterator[Problem]:
     ):
         if not values:
             yield Problem(field=place(question, name), sentence=f"{place(question, name)} is empty: name {what}")
+
+
+def _number(question: Question) -> Iterator[Problem]:
+    if len(question.objectives) > _MOST_OBJECTIVES:
+        field = place(question, "objectives")
+        sentence = f"{field} has {len(question.objectives)} promises: at most {_MOST_OBJECTIVES} can share a deployment"
+        yield Problem(field=field, sentence=sentence)
 
 
 def _numbers(question: Question, index: int, one: Objective) -> Iterator[Problem]:

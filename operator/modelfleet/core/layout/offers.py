@@ -14,6 +14,7 @@ from typing import Any
 from modelfleet.core.layout.answer import Change, Check, ClassPlan, Offer, Problem
 from modelfleet.core.layout.ask import Failure
 from modelfleet.core.layout.input_checks import problems_of
+from modelfleet.core.layout.inventory import cost_per_hour
 from modelfleet.core.layout.plans import Plans, plans_for
 from modelfleet.core.layout.question import (
     Candidate,
@@ -66,6 +67,7 @@ def _found(question: Question, plans: Plans | None, problems: Sequence[Problem])
     failure = closest(plans)
     if failure is None:
         return
+    yield from _each(_apart(question))
     yield from _each(_without_pins(question))
     yield from _each(_accelerators(question, plans))
     yield from _each(_weights(question))
@@ -74,7 +76,6 @@ def _found(question: Question, plans: Plans | None, problems: Sequence[Problem])
     for index, objective in enumerate(question.objectives):
         yield from _objective_offers(near, index, objective)
     yield from _each(_classes(question))
-    yield from _each(_apart(question))
     yield from _nearest(_LESS, lambda factor: _less_load(near, factor))
 
 
@@ -300,8 +301,8 @@ def _classes(question: Question) -> Iterator[_Idea]:
     listed = {one.name for one in question.candidates}
 
     def near(one: Candidate) -> tuple[bool, float]:
-        price = one.hardware.price_per_hour
-        return price is None, float(price or 0)
+        cost = cost_per_hour(one, 1)
+        return cost is None, float(cost[0]) if cost else 0.0
 
     for candidate in sorted((one for one in question.alternatives if one.name not in listed), key=near):
         yield _Idea(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from textwrap import fill
 
-from modelfleet.core.layout.answer import Answer, ClassPlan, Infeasible, Offer, Pool, Rejected
+from modelfleet.core.layout.answer import Answer, ClassPlan, Infeasible, Offer, Pool, Rejected, Role
 from modelfleet.core.layout.question import Objective, Question
 from modelfleet.core.layout.wording import count, exact_seconds, percent, rounded, seconds, share
 
@@ -85,13 +85,21 @@ def _short(plan: ClassPlan) -> str:
 
 
 def _predicted(pool: Pool) -> str:
-    at = pool.predicted
-    return (
-        f"At its part of the load a replica has {rounded(at.concurrency)} requests in flight: TTFT {seconds(at.ttft_s)}"
-        f" and TPOT {seconds(at.tpot_s)} on average, {seconds(at.ttft_at_share_s)} and {seconds(at.tpot_at_share_s)} at"
-        f" {share(at.share)} ({at.source} to {percent(at.ttft_uncertainty)} and"
-        f" {percent(at.uncertainty)}); {rounded(at.kv_tokens)} KV tokens."
-    )
+    at, where = pool.predicted, "At its part of the load a replica has"
+    certainty = f"{at.source} to {percent(at.ttft_uncertainty)} and {percent(at.uncertainty)}"
+    if pool.role is Role.SERVE:
+        times = (
+            f"TTFT {seconds(at.ttft_s)} and TPOT {seconds(at.tpot_s)} on average, {seconds(at.ttft_at_share_s)} and"
+            f" {seconds(at.tpot_at_share_s)} at {share(at.share)} ({certainty})"
+        )
+    elif pool.role is Role.PREFILL:
+        where = f"{pool.role}: at its knee a replica has"
+        times = f"TTFT {seconds(at.ttft_s)} on average, {seconds(at.ttft_at_share_s)} at {share(at.share)}"
+    else:
+        where = f"{pool.role}: at its knee a replica has"
+        times = f"TPOT {seconds(at.tpot_s)} on average, {seconds(at.tpot_at_share_s)} at {share(at.share)}"
+    flight = f"{rounded(at.concurrency)} requests in flight"
+    return f"{where} {flight}: {times}; {rounded(at.kv_tokens)} KV tokens."
 
 
 def _flags(pool: Pool) -> str:

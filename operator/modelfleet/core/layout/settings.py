@@ -8,7 +8,7 @@ from modelfleet.core.layout.admission import Admission, decide_admission
 from modelfleet.core.layout.answer import Check, Predicted, Reason
 from modelfleet.core.layout.ask import MOST_SEQUENCES, Ask
 from modelfleet.core.layout.question import place
-from modelfleet.core.layout.token_budget import Budget
+from modelfleet.core.layout.token_budget import BUDGETS, Budget, budget_of
 from modelfleet.core.layout.wording import exact_seconds, rounded, seconds
 from modelfleet.core.model.facts import Scheme
 from modelfleet.core.perf.case import Case
@@ -103,8 +103,15 @@ def _budget_reason(ask: Ask, case: Case, budget: Budget, predicted: Predicted) -
         if budget.step_s > ask.demand.tpot_s:
             sentence += f", longer than tpot {tpot}: running answers stall while a prompt is prefilled"
     else:
+        larger = next((size for size in BUDGETS if size > budget.tokens), budget.tokens)
+        fits = budget_of(case, ask.demand, larger, predicted.concurrency).step_s
+        bound = (
+            "the largest whose activation leaves the KV cache that the load needs"
+            if larger > budget.tokens and fits * (1 + predicted.uncertainty) <= ask.demand.tpot_s
+            else f"the largest inside tpot {tpot} at the pessimistic end"
+        )
         sentence = (
-            f"{budget.tokens} tokens a step, the largest inside tpot {tpot} at the pessimistic end: {step}, which is"
+            f"{budget.tokens} tokens a step, {bound}: {step}, which is"
             f" also the longest gap between two tokens, and prefills {rounded(budget.prefill_tokens_per_s)} tokens/s"
         )
     stages = f" through {case.layout.pipeline} stages" if case.layout.pipeline > 1 else ""

@@ -98,6 +98,8 @@ def _enough(ask: Ask, it: Replica, broken: Break, margin: Margin) -> tuple[int, 
     def keeps(replicas: int) -> tuple[int, Budget, Prediction] | None:
         at = loaded(it, _part(ask, replicas))
         budget = _budget(ask, it.case, at.running, margin)
+        if budget and budget.tokens > (it.case.setup.token_budget or budget.tokens):
+            budget = budget_of(it.case, ask.demand, it.case.setup.token_budget or budget.tokens, at.running)
         arrivals = ask.demand.total_rps / replicas if ask.demand.rps else at.requests_per_s
         rate = arrivals * ask.demand.uncached_tokens
         return (replicas, budget, at) if budget and budget.prefill_tokens_per_s >= rate else None
@@ -121,9 +123,8 @@ def _replicas(ask: Ask, knee: Knee) -> int:
 
 def _finish(ask: Ask, it: Replica, budget: Budget, replicas: int, broken: Break) -> Sized | Failure:
     setup = it.case.setup
-    tokens = min(budget.tokens, setup.token_budget or budget.tokens)
-    cap = min(setup.sequence_cap or tokens, tokens)
-    case = ask.case(it.case.layout, budget=tokens, cap=cap)
+    cap = min(setup.sequence_cap or budget.tokens, budget.tokens)
+    case = ask.case(it.case.layout, budget=budget.tokens, cap=cap)
     final = it if case == it.case else replica(case, ask.demand.lengths, it.profile)
     at = loaded(final, _part(ask, replicas))
     if at.saturated:

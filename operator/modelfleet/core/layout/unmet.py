@@ -35,9 +35,10 @@ def infeasible_of(question: Question, plans: Plans, offers: Sequence[Offer] = ()
     failure = closest(plans)
     if failure is None:
         return None
+    pin = next((offer for offer in offers if offer.change is Change.PIN), None)
     return Infeasible(
         check=failure.check,
-        field=failure.field,
+        field=pin.field if pin else failure.field,
         class_name=failure.class_name,
         layout=failure.layout,
         wanted=failure.wanted,
@@ -59,5 +60,7 @@ def _sentence(question: Question, failure: Failure, offers: Sequence[Offer]) -> 
     classes = "class" if len(question.candidates) == 1 else "the nearest of all classes,"
     alone = [offer for offer in offers if offer.change is Change.DEPLOYMENT]
     each = len(question.objectives) > 1 and len(alone) == len(question.objectives)
+    pin = next((offer.field for offer in offers if offer.change is Change.PIN), "")
+    blamed = f"; it is {pin} that makes it so" if pin else ""
     apart = "; each objective can be kept alone, but not all of them in one pool" if each else ""
-    return f"on {classes} {failure.class_name}: {failure.sentence}{apart}"
+    return f"on {classes} {failure.class_name}: {failure.sentence}{blamed}{apart}"

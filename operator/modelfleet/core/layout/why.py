@@ -8,9 +8,9 @@ from modelfleet.core.layout.answer import Check, Departure, Reason
 from modelfleet.core.layout.ask import Ask, Failure, Sized
 from modelfleet.core.layout.best_of import simplicity
 from modelfleet.core.layout.on_class import Looked
-from modelfleet.core.layout.question import Strategy, place
+from modelfleet.core.layout.question import Pins, Strategy, place
 from modelfleet.core.layout.shapes import nodes_of, pinned
-from modelfleet.core.layout.wording import count, exact_seconds, gib, percent, rounded, seconds, share
+from modelfleet.core.layout.wording import count, exact_seconds, gib, listed, percent, rounded, seconds, share
 from modelfleet.core.model.facts import Attention
 from modelfleet.core.perf.prediction import Source
 
@@ -27,6 +27,7 @@ def reasons_for(looked: Looked, ask: Ask, best: Sized) -> tuple[Reason, ...]:
         *best.reasons,
         _load(ask, best),
         _source(ask, best),
+        *_host(ask, best),
     ]
     return tuple(found)
 
@@ -42,12 +43,20 @@ def _spread(looked: Looked, ask: Ask, best: Sized) -> Reason:
         )
         return Reason(check=Check.FITS_ONE, sentence=sentence)
     if pinned(ask.question.pins) or ask.question.pins.strategy is Strategy.SHARDED:
-        return Reason(check=Check.PINS, sentence=f"{layout}, as {place(ask.question, 'pins.strategy')[:16]} says")
+        return Reason(check=Check.PINS, sentence=f"{layout}, as {_pins(ask)} say")
     smaller_failed = [one for one in looked.failures if _is_smaller(one, best)]
     smaller_kept = [one for one in looked.sized if one.layout.accelerators < layout.accelerators]
     if smaller_kept:
         return _pays(max(smaller_kept, key=lambda one: one.layout.accelerators), best)
     return _forced(smaller_failed, best)
+
+
+def _pins(ask: Ask) -> str:
+    """The fields that fix the layout."""
+    plain = Pins()
+    names = ("strategy", "tensor", "pipeline", "data", "expert")
+    fixed = [name for name in names if getattr(ask.question.pins, name) != getattr(plain, name)]
+    return listed(place(ask.question, f"pins.{name}") for name in fixed)
 
 
 def _is_smaller(failure: Failure, best: Sized) -> bool:
@@ -159,6 +168,25 @@ def _load(ask: Ask, best: Sized) -> Reason:
         f", as {place(ask.question, 'bounds.min_replicas')} says" if best.replicas == bounds.min_replicas > 1 else ""
     )
     return Reason(check=Check.LOAD, sentence=f"{size} for {stated}{least}: {knee}{others}")
+
+
+def _host(ask: Ask, best: Sized) -> Iterator[Reason]:
+    """Advice about the host's share: weights pass through its page cache, and each worker's engine is a process that
+    spins."""
+    memory, cores = ask.candidate.host_memory_bytes_per_accelerator, ask.candidate.host_cpus_per_accelerator
+    weights = best.predicted.memory.weights_bytes
+    if memory is not None and memory < weights:
+        yield Reason(
+            check=Check.HOST,
+            sentence=f"{gib(memory)} of host memory an accelerator are less than its {gib(weights)} of weights: a start"
+            " reads parts of them again and takes longer",
+        )
+    if cores is not None and cores < 1:
+        yield Reason(
+            check=Check.HOST,
+            sentence=f"{rounded(cores)} cores an accelerator are less than the one that its worker keeps busy: steps"
+            " wait for it",
+        )
 
 
 def _source(ask: Ask, best: Sized) -> Reason:

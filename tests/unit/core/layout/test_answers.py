@@ -130,6 +130,14 @@ def test_the_pin_that_makes_it_infeasible_is_named():
     assert ("spec.parallelism.tensor", "") in {(offer.field, offer.value) for offer in got.offers}
 
 
+def test_a_pinned_layout_that_the_model_does_not_fit_names_the_pin():
+    got = answer(question(variants=variants("Llama-3.3-70B-Instruct"), pins=Pins(tensor=1, pipeline=1)))
+    assert got.infeasible is not None
+    assert got.infeasible.check is Check.MEMORY
+    assert got.infeasible.field == "spec.parallelism.tensor"
+    assert "it is spec.parallelism.tensor that makes it so" in got.infeasible.sentence
+
+
 def test_heads_that_cannot_be_shared_out_say_which_degrees_can():
     got = answer(question(pins=Pins(tensor=3)))
     assert got.infeasible is not None
@@ -196,6 +204,17 @@ def test_the_tighter_of_two_objectives_binds():
     got = answer(question(objectives=(loose, objective(name="chat")))).chosen
     assert got is not None
     assert got.binding_objective == "chat"
+
+
+def test_a_host_that_is_too_small_is_advice():
+    poor = on(LARGE, host_memory_bytes_per_accelerator=8 * GIB, host_cpus_per_accelerator=0.5)
+    got = answer(question(candidates=(poor,))).chosen
+    assert got is not None
+    told = [one.sentence for one in got.reasons if one.check is Check.HOST]
+    assert len(told) == 2
+    assert "host memory" in told[0]
+    assert "cores" in told[1]
+    assert Check.HOST not in checks(answer(question()))
 
 
 def test_an_answer_is_json():

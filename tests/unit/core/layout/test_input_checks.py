@@ -104,6 +104,12 @@ FATAL = [
         "take 8",
         id="fewer accelerators than the pinned layout",
     ),
+    pytest.param(
+        replace(question(), objectives=tuple(objective(name=f"chat-{index}") for index in range(5))),
+        "spec.objectives",
+        "at most 4",
+        id="five promises",
+    ),
     pytest.param(replace(question(), candidates=()), "spec.accelerators.classes", "is empty", id="no class"),
     pytest.param(replace(question(), variants=()), "spec.model", "is empty", id="no weights"),
     pytest.param(replace(question(), objectives=()), "spec.objectives", "is empty", id="no promise"),

@@ -55,6 +55,13 @@ PUBLISHED = {
     "phi-4": 14_659_507_200,
     "Phi-4-mini": 3_836_021_760,
     "bloom": 176_247_271_424,
+    "internlm2-20b": 19_861_149_696,
+    "SmolLM3-3B": 3_075_098_624,
+    "Seed-OSS-36B": 36_151_104_512,
+    "OLMo-2-7B": 7_298_617_344,
+    "c4ai-command-r-v01": 34_980_831_232,
+    "starcoder2-3b": 3_030_371_328,
+    "starcoder2-15b": 15_957_889_024,
 }
 # Cards that round: billions in all and billions active, held to half a billion or 1.5 %.
 ROUNDED = {

@@ -145,6 +145,18 @@ MODELS = {
         _HUB,
         ("NVIDIA-Nemotron-3-Nano-30B-A3B",),
     ),
+    "internlm2-20b": KnownModel(plain("internlm2", (48, 6144, 16384, 48, 8, 92544, 32768)), _HUB),
+    "SmolLM3-3B": KnownModel(plain("smollm3", (36, 2048, 11008, 16, 4, 128256, 65536)), _HUB),
+    "Seed-OSS-36B": KnownModel(plain("seed_oss", (64, 5120, 27648, 80, 8, 155136, 524288), head_dim=128), _HUB),
+    "OLMo-2-7B": KnownModel(plain("olmo2", (32, 4096, 11008, 32, 32, 100352, 4096)), _HUB, ("OLMo-2-1124-7B",)),
+    "c4ai-command-r-v01": KnownModel(
+        plain("cohere", (40, 8192, 22528, 64, 64, 256000, 131072), dtype="float16"), _HUB, ("command-r",)
+    ),
+    "starcoder2-3b": KnownModel(plain("starcoder2", (30, 3072, 12288, 24, 2, 49152, 16384), sliding_window=4096), _HUB),
+    "starcoder2-15b": KnownModel(
+        plain("starcoder2", (40, 6144, 24576, 48, 4, 49152, 16384), sliding_window=4096, tie_word_embeddings=False),
+        _HUB,
+    ),
     "bloom": KnownModel(
         {
             "model_type": "bloom",
