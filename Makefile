@@ -46,6 +46,7 @@ generate: setup ## CRDs, docs/conditions.md, docs/schemas and the chart's copies
 	@$(BIN)/modelfleet crds --output crds
 	@$(BIN)/modelfleet crds --output charts/modelfleet/crds
 	@$(BIN)/modelfleet docs conditions > docs/conditions.md
+	@$(BIN)/modelfleet docs catalogue > charts/modelfleet/files/catalogue.yaml
 	@$(BIN)/modelfleet plan --schema > docs/schemas/plan.schema.json
 
 .PHONY: golden

@@ -40,6 +40,10 @@ ONE = (
     "strategy Replicas puts a replica on one accelerator: leave tensor, pipeline and data out, or write strategy"
     " Sharded"
 )
+DRAFT = (
+    "the draft must be on the claim of model.source and of all variants: one claim with models is mounted in this"
+    " version"
+)
 FACTOR = 'a factor is a decimal number above 0 and below 100, such as "1.08"'
 
 PLANNER_GOOD = (
@@ -226,7 +230,16 @@ _LAYOUTS = (
         "a draft on another claim",
         {"spec.speculation": {"method": "eagle3", "model": "pvc://drafts/llama"}},
         "spec.speculation.model",
-        "the draft must be on the claim of model.source: one claim with models is mounted in this version",
+        DRAFT,
+    ),
+    Bad(
+        "a draft on another claim than a variant",
+        {
+            "spec.speculation": {"method": "eagle3", "model": "pvc://weights/draft"},
+            "spec.model.variants": [{"weights": "fp8", "source": "pvc://quantized/llama"}],
+        },
+        "spec.speculation.model",
+        DRAFT,
     ),
 )
 

@@ -195,6 +195,7 @@ class Fleet:
             pods=of("Pod"),
             config_maps=of("ConfigMap"),
             services=of("Service"),
+            jobs=of("Job"),
             taken={key: copy.deepcopy(self.objects[key]) for key in self.taken if key in self.objects},
             not_serving_s={uid: (self.now - since).total_seconds() for uid, since in self.off_since.items()},
             settings=self.settings,

@@ -7,6 +7,7 @@ import pytest
 
 from api_cases import BAD, GOOD
 from api_objects import CLASS, DEPLOYMENT, Bad, Good, changed
+from api_planner_cases import PERFORMANCE
 from cluster_fixtures import Kubectl
 from modelfleet.api import crd
 from modelfleet.api.engine_options import REFUSED_FLAGS
@@ -157,11 +158,13 @@ def test_the_columns_tell_a_user_what_matters(kubectl: Kubectl, namespace: str) 
 
 
 def test_a_class_is_found_by_its_short_name(kubectl: Kubectl) -> None:
-    manifest = changed(CLASS, {"metadata.name": "shown", "spec.device": "Cpu"})
+    price = [{"name": "spot", "pricePerAcceleratorHour": "2.49"}]
+    changes = {"metadata.name": "shown", "spec.device": "Cpu", "spec.supplies": price, **PERFORMANCE}
+    manifest = changed(CLASS, changes)
     kubectl("create", "-f", "-", stdin=json.dumps(manifest))
 
     table = kubectl("get", "accel", "shown").stdout.splitlines()
     kubectl("delete", "accel", "shown")
 
-    assert table[0].split() == ["NAME", "RESOURCE", "PER-NODE", "DEVICE", "AGE"]
-    assert table[1].split()[:4] == ["shown", "nvidia.com/gpu", "8", "Cpu"]
+    assert table[0].split() == ["NAME", "RESOURCE", "PER-NODE", "DEVICE", "MEMORY", "PRICE", "AGE"]
+    assert table[1].split()[:6] == ["shown", "nvidia.com/gpu", "8", "Cpu", "81559Mi", "2.49"]

@@ -12,7 +12,7 @@ from operator_process import Operator, chart_rules
 
 from modelfleet.api import names
 
-CRDS = [f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL)]
+CRDS = [f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL, names.PROFILE_PLURAL)]
 
 
 def last_line(operator):
@@ -114,7 +114,7 @@ def test_missing_crds_are_one_sentence_that_names_them_and_the_remedy(api_server
     assert operator.wait() == 3
     lines = operator.lines()
     assert lines[-1]["message"] == (
-        f"the cluster lacks the CRDs {' and '.join(CRDS)}; install them with `modelfleet crds apply`"
+        f"the cluster lacks the CRDs {', '.join(CRDS)}; install them with `modelfleet crds apply`"
     )
     assert not [line for line in lines if "traceback" in line]
 

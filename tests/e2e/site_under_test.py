@@ -58,6 +58,21 @@ class Site:
             },
         }
 
+    def known_class(self) -> str:
+        """A class of the same nodes as `cpu` that states its performance, so that the planner chooses; its name."""
+        name = f"cpu-of-{self.namespace}"
+        performance = {
+            "memory": "2Gi",
+            "memoryBandwidth": "20G",
+            "compute": {"bf16": "500G"},
+            "supplies": [{"name": "this-machine", "pricePerAcceleratorHour": "0.05"}],
+        }
+        stored: dict[str, Any] = self.read("accel", "cpu")["spec"]
+        metadata = {"name": name}
+        spec = {**stored, **performance}
+        self.apply({"apiVersion": names.API_VERSION, "kind": names.CLASS_KIND, "metadata": metadata, "spec": spec})
+        return name
+
     def condition(self, name: str, kind: str) -> dict[str, str]:
         """A condition of a ModelDeployment; an empty one before it is first written."""
         conditions = self.read("mdep", name).get("status", {}).get("conditions", [])
@@ -117,5 +132,6 @@ class Site:
     def remove(self) -> None:
         """Deletes the namespace and its volumes, and waits."""
         self.cluster.kubectl("delete", "namespace", self.namespace, "--timeout=180s")
+        self.cluster.kubectl("delete", "accel", f"cpu-of-{self.namespace}", "--ignore-not-found")
         for claim in (fleet.MODEL_CLAIM, fleet.ENGINE_CLAIM):
             self.cluster.kubectl("delete", "pv", f"{self.namespace}-{claim}", "--ignore-not-found")

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 import stand_in_installation
 
+from modelfleet.api import names
 from modelfleet_local import engine, fleet
 from modelfleet_local.paths import cache_dir
 
@@ -69,6 +70,18 @@ def test_a_model_path_that_does_not_exist(shelf, deployment, models):
     (models / "late").mkdir()
     (models / "late" / "config.json").write_text("{}")
     shelf.wait_for(name_of(manifest), "Ready", "True")
+
+
+def test_a_model_that_the_planner_cannot_find_is_said_before_an_engine_starts(shelf, deployment, models):
+    manifest = deployment(accelerators={"classes": [shelf.known_class()]}, model={"source": "pvc://shelf/unread"})
+    shelf.apply(manifest)
+    message = shelf.wait_for(name_of(manifest), "Planned", "False", "ModelNotFound")
+    assert "/models/shelf/unread" in message
+    assert [pod for pod in shelf.pods(name_of(manifest)) if names.REPLICA_LABEL in pod["metadata"]["labels"]] == []
+    (models / "unread").mkdir()
+    (models / "unread" / "config.json").write_text("{}")
+    message = shelf.wait_for(name_of(manifest), "Planned", "False", "UnknownArchitecture")
+    assert "model_type" in message
 
 
 def test_a_claim_that_does_not_exist(shelf, deployment, models):

@@ -15,11 +15,30 @@ OPERATOR = "modelfleet"  # the Deployment and its service account
 
 @pytest.fixture(scope="module")
 def chat(site):
-    """The ModelDeployment `chat`, applied and settled."""
-    site.apply(site.deployment("chat"))
+    """The ModelDeployment `chat`, applied and settled: its model is read by a Job, its layout chosen by the planner."""
+    site.apply(manifest(site))
     site.wait_for("chat", "Ready", "True")
     site.wait_for("chat", "Progressing", "False", "Settled")
     return site
+
+
+def manifest(site):
+    """A ModelDeployment without `parallelism` on a class that states its performance."""
+    return site.deployment("chat", accelerators={"classes": [site.known_class()]})
+
+
+def test_the_model_was_read_where_its_weights_are_and_the_plan_says_why(chat):
+    status = chat.read("mdep", "chat")["status"]
+    (pool,) = status["plan"]["pools"]
+    assert status["model"]["facts"] == "Inspected"
+    assert status["model"]["checkpoint"]
+    assert (pool["layout"], pool["predicted"]["source"]) == ("tp1", "predicted")
+    assert pool["engine"]["sequenceCap"] == 8, "the user's flag is a pin"
+    assert "fits one accelerator" in chat.condition("chat", "Planned")["message"]
+    assert "PlanPinned" in chat.kubectl("get", "events", "--field-selector=reason=PlanPinned")
+    assert chat.read("jobs")["items"] == [], "it was deleted when it was read"
+    report = json.loads(chat.read("configmap", "chat-state")["data"]["model.json"])["report"]
+    assert report["dtypes"]
 
 
 def test_a_chat_completion_is_answered_through_the_service(chat):
@@ -61,8 +80,7 @@ def test_the_pod_is_not_root_cannot_write_its_image_and_holds_no_token(chat):
 
 
 def test_kubectl_diff_of_the_applied_manifest_is_empty(chat):
-    manifest = json.dumps(chat.deployment("chat"))
-    done = chat.cluster.kubectl("diff", "-f", "-", stdin=manifest)
+    done = chat.cluster.kubectl("diff", "-f", "-", stdin=json.dumps(manifest(chat)))
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -125,5 +143,5 @@ def _operator_pods(site):
 
 
 def _children(site):
-    kinds = "mdep,pods,services,configmaps,controllerrevisions"
+    kinds = "mdep,pods,services,configmaps,controllerrevisions,jobs"
     return site.read(kinds, "-l", names.DEPLOYMENT_LABEL)["items"]

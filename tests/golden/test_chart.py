@@ -11,8 +11,10 @@ import yaml
 
 from modelfleet.api import crd, names
 from modelfleet.api.acceleratorclass import AcceleratorClass
-from modelfleet.cli import crds
+from modelfleet.api.parse import parse_class
+from modelfleet.cli import crds, docs
 from modelfleet.controller import cluster, options
+from modelfleet.core.catalog import CATALOG
 from modelfleet_local.binaries import Binaries
 from modelfleet_local.paths import REPOSITORY, cache_dir
 
@@ -22,7 +24,16 @@ IMAGES = ("operator.image=registry.example/modelfleet-operator:1", "worker.image
 CASES = {
     "default": IMAGES,
     "demo": (*IMAGES, "acceleratorClasses.cpu.enabled=true"),
-    "two-namespaces": (*IMAGES, "operator.namespaces={chat,search}", "crds.upgrade=false", "roles.aggregate=false"),
+    "two-namespaces": (
+        *IMAGES,
+        "operator.namespaces={chat,search}",
+        "crds.upgrade=false",
+        "roles.aggregate=false",
+        "catalogue.only={h100-sxm}",
+        "acceleratorClasses.own.nodeSelector.a=b",
+        "acceleratorClasses.own.resourceName=example.com/npu",
+        "acceleratorClasses.own.acceleratorsPerNode=2",
+    ),
 }
 
 
@@ -80,9 +91,16 @@ def test_strict_lint_finds_nothing() -> None:
         pytest.param(
             (*IMAGES, "acceleratorClasses.l4.acceleratorsPerNode=0"), "minimum: got 0, want 1", id="a node without GPUs"
         ),
-        pytest.param((*IMAGES, "acceleratorClasses.l4.memory=24Gi"), "'memory' not allowed", id="a field no class has"),
+        pytest.param((*IMAGES, "acceleratorClasses.l4.vram=24Gi"), "'vram' not allowed", id="a field no class has"),
         pytest.param(
-            (*IMAGES, "acceleratorClasses.l5.enabled=true"), "missing properties", id="a new class half written"
+            (*IMAGES, "acceleratorClasses.l5.enabled=true"),
+            "acceleratorClasses.l5.nodeSelector is missing: the catalogue has no l5, so it must be written whole",
+            id="a new class half written",
+        ),
+        pytest.param(
+            (*IMAGES, "catalogue.only={h100}"),
+            "catalogue.only: there is no h100 in the catalogue",
+            id="an unknown name",
         ),
     ],
 )
@@ -200,8 +218,33 @@ def test_every_class_of_the_catalogue_is_one_that_the_api_takes(case: str) -> No
     found = [document for document in rendered(case) if document["kind"] == names.CLASS_KIND]
     assert {document["apiVersion"] for document in found} == {names.API_VERSION}
     catalogue = {document["metadata"]["name"]: AcceleratorClass.model_validate(document) for document in found}
-    assert ("cpu" in catalogue) == (case == "demo")
-    assert {"h100-sxm", "h200", "b200", "a100-80", "l40s", "l4"} <= set(catalogue)
+    assert all(parse_class(document) == catalogue[document["metadata"]["name"]] for document in found)
+    expected = {"h100-sxm", "own"} if case == "two-namespaces" else set(CATALOG)
+    assert set(catalogue) == expected | ({"cpu"} if case == "demo" else set())
+    assert all(kind.is_predictable for name, kind in catalogue.items() if name in CATALOG)
+
+
+def test_a_field_in_values_replaces_that_of_the_catalogue_and_leaves_the_others() -> None:
+    done = template(*IMAGES, "acceleratorClasses.h100-sxm.nodeSelector.pool=gpu", "acceleratorClasses.l4.enabled=false")
+    assert done.returncode == 0, done.stderr
+    classes = {
+        d["metadata"]["name"]: d["spec"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "AcceleratorClass"
+    }
+    assert classes["h100-sxm"]["nodeSelector"] == {"pool": "gpu"}
+    assert classes["h100-sxm"]["compute"]["bf16"] == "989T"
+    assert "l4" not in classes
+
+
+def test_without_the_catalogue_only_classes_of_one_s_own_are_there() -> None:
+    own = ("nodeSelector.a=b", "resourceName=example.com/npu", "acceleratorsPerNode=2")
+    done = template(*IMAGES, "catalogue.enabled=false", *(f"acceleratorClasses.own.{field}" for field in own))
+    assert done.returncode == 0, done.stderr
+    found = [d["metadata"]["name"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "AcceleratorClass"]
+    assert found == ["own"]
+
+
+def test_the_catalogue_is_what_the_code_says() -> None:
+    assert (CHART / "files/catalogue.yaml").read_text() == docs.catalogue(), "run `make generate`"
 
 
 def test_the_chart_s_crds_are_those_of_the_models() -> None:

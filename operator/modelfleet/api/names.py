@@ -30,7 +30,8 @@ STATUS_PORT = 8001
 SERVICE_PORT = 80
 
 PLAN_KEY = "plan.json"
-MODEL_KEY = "model.json"
+MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
+ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands for besides its own
 PLAN_MOUNT = "/etc/modelfleet"
 MODELS_MOUNT = "/models"
 ENGINE_MOUNT = "/opt/engine"

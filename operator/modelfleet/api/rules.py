@@ -243,8 +243,8 @@ _TOLERATIONS: tuple[Rule[Any], ...] = (
 
 
 def _draft_on_the_claim(spec: ModelDeploymentSpec) -> bool:
-    draft = spec.speculation.model
-    return draft is None or draft.claim == spec.model.source.claim
+    draft, sources = spec.speculation.model, (spec.model.source, *(each.source for each in spec.model.variants))
+    return draft is None or {draft.claim} == {source.claim for source in sources}
 
 
 _LAYOUT: tuple[Rule[Any], ...] = (
@@ -304,9 +304,12 @@ _LAYOUT: tuple[Rule[Any], ...] = (
         ModelDeploymentSpec,
         "!has(self.speculation) || !has(self.speculation.model) || !has(self.model.source)"
         " || !self.speculation.model.startsWith('pvc://') || !self.model.source.startsWith('pvc://')"
-        " || self.speculation.model.split('/')[2] == self.model.source.split('/')[2]",
+        " || (self.speculation.model.split('/')[2] == self.model.source.split('/')[2]"
+        " && (!has(self.model.variants) || self.model.variants.all(v, !v.source.startsWith('pvc://')"
+        " || v.source.split('/')[2] == self.speculation.model.split('/')[2])))",
         _draft_on_the_claim,
-        "the draft must be on the claim of model.source: one claim with models is mounted in this version",
+        "the draft must be on the claim of model.source and of all variants: one claim with models is mounted in this"
+        " version",
         "speculation.model",
     ),
     Rule(

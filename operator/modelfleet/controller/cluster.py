@@ -53,7 +53,8 @@ _PATCHES = {"patch": "application/merge-patch+json", "replace": "application/jso
 _TIMEOUT_S = 30.0
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS)
-_RESOURCES = {(r.api_version, r.kind): r for r in (DEPLOYMENTS, CLASSES, PROFILES, *CHILDREN, EVENTS, LEASES, CRDS)}
+_KINDS = (DEPLOYMENTS, CLASSES, PROFILES, NODES, *CHILDREN, EVENTS, LEASES, CRDS)
+_RESOURCES = {(r.api_version, r.kind): r for r in _KINDS}
 
 
 def resource_of(api_version: str, kind: str) -> Resource:

@@ -7,12 +7,13 @@
 | its pod left a report | the report goes to NAME-state, then the Job is deleted | the report |
 | its pod left a reason, or the Job failed | the reason goes to NAME-state; RETRY_S later the Job goes | the reason |
 | its pod has no node, or no container | nothing | the scheduler's or kubelet's words |
+| no news for SLOW_S | nothing | Inspecting, and where to look |
 | NAME-state holds an earlier reason for this source | as above | that reason, until there is other news |
+| its report is not understood, and REREAD_S old | as without a report | that it is not understood |
 """
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from modelfleet.api import names
@@ -21,16 +22,22 @@ from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.children import Children, name_taken
 from modelfleet.core.drift import delete
-from modelfleet.core.effects import Apply, Create, Effect
+from modelfleet.core.effects import Create, Effect
 from modelfleet.core.failures import ended_failure, last_words, pod_failure
+from modelfleet.core.kept import entry, state_of
 from modelfleet.core.pods import elapsed_s, view
 from modelfleet.core.render.job import Errand, inspect_job
-from modelfleet.core.render.state import state
 from modelfleet.core.snapshot import World
 from modelfleet.core.verdict import Verdict, no, unknown
 
 RETRY_S = 60.0
 """A Job that failed is tried anew after this time."""
+
+SLOW_S = 120.0
+"""A Job that takes longer has a cause that only its events tell: a quota, a volume that is not mounted."""
+
+REREAD_S = 300.0
+"""A report that is not understood is asked for again after this time: somebody may have mended the model's folder."""
 
 _NOT_PLANNED = (ConditionType.PLANNED, ConditionStatus.FALSE)
 _JOB = {"apiVersion": "batch/v1", "kind": "Job"}
@@ -39,10 +46,12 @@ _NO_REPORT = "the Job that reads the model ended without a report; use a worker 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A step. `report` is what the worker read, else `verdict` says why there is none yet."""
+    """A step. `report` is what the worker read, else `verdict` says why there is none yet. `kept` goes to NAME-state
+    before the effects."""
 
     report: Mapping[str, Any] | None = None
     verdict: Verdict | None = None
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
     wake_after_s: float | None = None
 
@@ -59,6 +68,19 @@ def decide_inspection(world: World, children: Children, errand: Errand) -> Inspe
     report = known_report(children, errand.source)
     if report is not None:
         return Inspection(report=report, effects=tuple(let_go(children)))
+    return _decide(world, children, errand)
+
+
+def decide_rereading(world: World, children: Children, errand: Errand) -> Inspection:
+    """The step where the report that NAME-state holds is not understood."""
+    read_at = raw.instant(_entry(children, errand.source), "at")
+    left_s = REREAD_S - elapsed_s(read_at, world.now)
+    if left_s > 0:
+        return Inspection(effects=tuple(let_go(children)), wake_after_s=left_s)
+    return _decide(world, children, errand)
+
+
+def _decide(world: World, children: Children, errand: Errand) -> Inspection:
     name = names.inspect_job(children.owner.name, errand.source, errand.image)
     others = tuple(let_go(children, but=name))
     job = children.jobs.get(name)
@@ -68,16 +90,19 @@ def decide_inspection(world: World, children: Children, errand: Errand) -> Inspe
         return Inspection(verdict=_under_way(children, errand), effects=others)
     found = _words(children, job)
     if found is not None:
-        kept = _keep(children, {"source": errand.source, "report": found})
-        return Inspection(report=found, effects=(*others, *kept, delete(job, _JOB)))
+        read_at = world.now.replace(microsecond=0).isoformat()
+        kept = {names.MODEL_KEY: {"source": errand.source, "report": found, "at": read_at}}
+        return Inspection(report=found, kept=kept, effects=(*others, delete(job, _JOB)))
     failure = _failure(children, job)
     if failure is None:
-        return Inspection(verdict=_waiting(children, job) or _under_way(children, errand), effects=others)
+        left_s = SLOW_S - elapsed_s(raw.instant(job, "metadata", "creationTimestamp"), world.now)
+        verdict = _waiting(children, job) or _under_way(children, errand, slow_job="" if left_s > 0 else name)
+        return Inspection(verdict=verdict, effects=others, wake_after_s=left_s if left_s > 0 else None)
     left_s = RETRY_S - elapsed_s(_failed_at(job), world.now) if _failed_at(job) else RETRY_S
     told = {"source": errand.source, "reason": str(failure.reason), "message": failure.message}
     ends = (delete(job, _JOB),) if left_s <= 0 else ()
     wake_after_s = left_s if left_s > 0 else None
-    return Inspection(None, failure, (*others, *_keep(children, told), *ends), wake_after_s)
+    return Inspection(None, failure, {names.MODEL_KEY: told}, (*others, *ends), wake_after_s)
 
 
 def let_go(children: Children, but: str = "") -> Iterator[Effect]:
@@ -96,13 +121,15 @@ def _begin(children: Children, errand: Errand, name: str, others: tuple[Effect, 
     return Inspection(verdict=_under_way(children, errand), effects=(*others, create))
 
 
-def _under_way(children: Children, errand: Errand) -> Verdict:
+def _under_way(children: Children, errand: Errand, slow_job: str = "") -> Verdict:
     """An earlier reason stands until there is other news, so that a retry every minute does not move the status."""
     entry = _entry(children, errand.source)
     reason = next((reason for reason in Reason if reason == raw.text(entry, "reason")), None)
     if reason is not None:
         return no(reason, raw.text(entry, "message"))
-    return unknown(Reason.INSPECTING, f"what {errand.source} is made of is being read where the weights are")
+    said = f"what {errand.source} is made of is being read where the weights are"
+    look = f", and takes long: `kubectl describe job {slow_job}` and its pod's events say why" if slow_job else ""
+    return unknown(Reason.INSPECTING, said + look)
 
 
 def _words(children: Children, job: Any) -> Mapping[str, Any] | None:
@@ -159,24 +186,5 @@ def _failed_at(job: Any) -> Any:
 
 def _entry(children: Children, source: str) -> Mapping[str, Any]:
     """What NAME-state says of `source`; empty where it says nothing, or nothing readable."""
-    text = raw.text(children.config_maps.get(names.state(children.owner.name)), "data", names.MODEL_KEY)
-    try:
-        entry = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return entry if isinstance(entry, Mapping) and entry.get("source") == source else {}
-
-
-def _keep(children: Children, entry: Mapping[str, Any]) -> Iterator[Effect]:
-    """Writes `entry` to NAME-state, besides what stands there."""
-    name = names.state(children.owner.name)
-    stored = children.config_maps.get(name)
-    text = json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    before = {str(key): str(value) for key, value in raw.mapping(stored, "data").items()}
-    if before.get(names.MODEL_KEY) == text:
-        return
-    manifest = state(children.owner, {**before, names.MODEL_KEY: text})
-    if stored is not None:
-        yield Apply(manifest, raw.uid(stored))
-    elif ("ConfigMap", name) not in children.foreign:
-        yield Create(manifest)
+    found = entry(state_of(children), names.MODEL_KEY)
+    return found if found.get("source") == source else {}

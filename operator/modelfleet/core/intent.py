@@ -4,21 +4,24 @@ Where no listed class states its performance, the user's pins are the plan and n
 chooses, once for each revision: a revision that is pinned is taken as it is, and nothing is read or computed for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.parse import Fault, parse_class, parse_deployment
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
+from modelfleet.core.adoption import adopt, adopted, entry_of
 from modelfleet.core.asking import Ask, AskError, question
 from modelfleet.core.children import Children
 from modelfleet.core.described import ConfigError, inspected, stated
 from modelfleet.core.effects import Effect
 from modelfleet.core.inputs import REVISION_DIGITS, canonical_tolerations, digest, plan_inputs, planner_inputs
-from modelfleet.core.inspection import decide_inspection, known_report, let_go
+from modelfleet.core.inspection import decide_inspection, decide_rereading, known_report, let_go
+from modelfleet.core.kept import entry, keep, state_of
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.plan import Plan
@@ -36,7 +39,8 @@ _NOT_LOOKED = unknown(Reason.NOT_EVALUATED, "no layout is looked for while the s
 
 @dataclass(frozen=True)
 class Wish:
-    """A valid, feasible wish. `plan` is the pinned one of its revision, else the one that this operator pins today."""
+    """A valid, feasible wish. `digest` is the whole hash of its revision's inputs; `plan` is the pinned one of that
+    revision, with the figures for this wish, else the one that this operator pins today."""
 
     deployment: ModelDeployment
     digest: str
@@ -88,7 +92,12 @@ def plans_anew(world: World) -> bool:
     accepted = _accept(world)
     if not isinstance(accepted, _Accepted) or not accepted.predictable:
         return False
-    return all(raw.text(revision, "data", "inputs") != accepted.digest for revision in world.revisions)
+    state = next(
+        (item for item in world.config_maps if raw.name(item) == names.state(raw.name(world.deployment))), None
+    )
+    adoption = entry(state, names.ADOPTION_KEY)
+    stands = raw.text(adoption, "revision") if raw.text(adoption, "inputs") == accepted.digest else accepted.digest
+    return all(raw.text(item, "data", "inputs") not in (stands, accepted.digest) for item in world.revisions)
 
 
 def decide_intent(world: World, children: Children, known: Mapping[str, Revision]) -> Intent:
@@ -132,31 +141,49 @@ def _unpredicted(world: World, children: Children, known: Mapping[str, Revision]
     impossible = impossible or above_bound(deployment.spec, pinned_layout(deployment.spec).accelerators)
     if impossible is not None:
         return replace(base, planned=impossible)
-    wish = _wish(world, accepted, _pinned(known, accepted.digest) or make_plan(deployment, first, world.settings))
+    plan = _pinned(known, accepted.digest) or make_plan(deployment, first, world.settings)
+    wish = _wish(world, accepted, plan, accepted.digest)
     return replace(base, planned=_planned(wish, first), wish=wish)
 
 
 def _predicted(world: World, children: Children, known: Mapping[str, Revision], accepted: _Accepted) -> Intent:
-    pinned = _pinned(known, accepted.digest)
+    pinned = _standing(children, known, accepted.digest)
     if pinned is not None:
         base = replace(_base(accepted, tuple(let_go(children))), facts=_known_facts(accepted.deployment, children))
-        over = above_bound(accepted.deployment.spec, pinned.accelerators)
+        stands_for, plan = pinned
+        over = above_bound(accepted.deployment.spec, plan.accelerators)
         if over is not None:
             return replace(base, planned=over)
-        wish = _wish(world, accepted, pinned)
+        wish = _wish(world, accepted, plan, stands_for)
         return replace(base, planned=_planned(wish), wish=wish)
     refused = _all_refuse(accepted)
     if refused is not None:
         return replace(_base(accepted), planned=refused)
     found = _facts(world, children, accepted)
-    base = replace(_base(accepted, found.effects), wake_after_s=found.wake_after_s, facts=found.facts)
+    base = replace(_base(accepted), wake_after_s=found.wake_after_s, facts=found.facts)
+    kept = dict(found.kept)
     if found.facts is None:
-        return replace(base, planned=found.verdict)
+        return replace(base, planned=found.verdict, effects=(*keep(children, kept), *found.effects))
     planning = _plan(world, accepted, found.facts)
     if planning.plan is None:
-        return replace(base, planned=planning.verdict, shown=planning.shown)
-    wish = _wish(world, accepted, planning.plan)
-    return replace(base, planned=_planned(wish), wish=wish)
+        effects = (*keep(children, kept), *found.effects)
+        return replace(base, planned=planning.verdict, shown=planning.shown, effects=effects)
+    wish = _wish(world, accepted, planning.plan, accepted.digest)
+    own_image = accepted.deployment.spec.engine.image is not None
+    stands = adopt(known, planning.plan, own_image)
+    if stands is not None:
+        kept[names.ADOPTION_KEY] = entry_of(accepted.digest, stands, planning.plan)
+        wish = _wish(world, accepted, stands.plan.model_copy(update={"planned": planning.plan.planned}), stands.digest)
+    return replace(base, planned=_planned(wish), wish=wish, effects=(*keep(children, kept), *found.effects))
+
+
+def _standing(children: Children, known: Mapping[str, Revision], of: str) -> tuple[str, Plan] | None:
+    """The whole hash of the revision that stands for the inputs `of`, and its plan with their figures."""
+    own = _pinned(known, of)
+    if own is not None:
+        return of, own
+    found = adopted(entry(state_of(children), names.ADOPTION_KEY), of, known)
+    return (found[0].digest, found[1]) if found is not None else None
 
 
 def _base(accepted: _Accepted, effects: tuple[Effect, ...] = ()) -> Intent:
@@ -174,9 +201,9 @@ def _pinned(known: Mapping[str, Revision], of: str) -> Plan | None:
     return stored.plan if stored is not None and stored.digest == of else None
 
 
-def _wish(world: World, accepted: _Accepted, plan: Plan) -> Wish:
+def _wish(world: World, accepted: _Accepted, plan: Plan, of: str) -> Wish:
     replicas = decide_replicas(accepted.deployment.spec.scaling, raw.mapping(world.deployment, "metadata"), plan)
-    return Wish(accepted.deployment, accepted.digest, plan, replicas)
+    return Wish(accepted.deployment, of, plan, replicas)
 
 
 def _all_refuse(accepted: _Accepted) -> Verdict | None:
@@ -191,6 +218,7 @@ class _Found:
 
     facts: ModelFacts | None
     verdict: Verdict = _NOT_LOOKED
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
     wake_after_s: float | None = None
 
@@ -203,14 +231,18 @@ def _facts(world: World, children: Children, accepted: _Accepted) -> _Found:
         try:
             return _Found(stated(model.facts, accepted.deployment.metadata.name), effects=effects)
         except ConfigError as error:
-            return _Found(None, no(Reason.CONTRADICTION, f"spec.model.facts: {error}"), effects)
-    step = decide_inspection(world, children, _errand(accepted, world.settings))
+            return _Found(None, no(Reason.CONTRADICTION, f"spec.model.facts: {error}"), effects=effects)
+    errand = _errand(accepted, world.settings)
+    step = decide_inspection(world, children, errand)
     if step.report is None:
-        return _Found(None, step.verdict or _NOT_LOOKED, step.effects, step.wake_after_s)
+        return _Found(None, step.verdict or _NOT_LOOKED, step.kept, step.effects, step.wake_after_s)
     try:
-        return _Found(inspected(step.report, model.source.canonical), effects=step.effects)
+        return _Found(inspected(step.report, model.source.canonical), kept=step.kept, effects=step.effects)
     except ConfigError as error:
-        return _Found(None, no(Reason.UNKNOWN_ARCHITECTURE, str(error)), step.effects)
+        known = known_report(children, errand.source) is not None
+        again = decide_rereading(world, children, errand) if known else step
+        unknown_kind = no(Reason.UNKNOWN_ARCHITECTURE, str(error))
+        return _Found(None, unknown_kind, again.kept, again.effects, again.wake_after_s)
 
 
 def _known_facts(deployment: ModelDeployment, children: Children) -> ModelFacts | None:
@@ -289,6 +321,9 @@ def _conflict(deployment: ModelDeployment, accelerator: AcceleratorClass) -> str
     return ""
 
 
-def _others(world: World, name: str) -> list[AcceleratorClass]:
-    parsed: list[Any] = [parse_class(item) for other, item in sorted(world.classes.items()) if other != name]
-    return [other for other in parsed if isinstance(other, AcceleratorClass)]
+def _others(world: World, name: str) -> Iterator[AcceleratorClass]:
+    """The other classes, read only as far as somebody asks: a catalogue has many."""
+    for other, item in sorted(world.classes.items()):
+        parsed: Any = parse_class(item) if other != name else None
+        if isinstance(parsed, AcceleratorClass):
+            yield parsed

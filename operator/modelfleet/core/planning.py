@@ -10,11 +10,11 @@ from modelfleet.api.acceleratorclass import AcceleratorClass, Device
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.reasons import Reason
 from modelfleet.api.strings import ModelSource
-from modelfleet.core.layout.answer import Answer, Check, ClassPlan, Pool
+from modelfleet.core.layout.answer import Answer, Check, ClassPlan, Pool, Problem
 from modelfleet.core.layout.answer import Reason as Because
 from modelfleet.core.layout.demand import demand_of
-from modelfleet.core.layout.question import Question
-from modelfleet.core.layout.wording import percent, rounded, seconds
+from modelfleet.core.layout.question import Question, Strategy
+from modelfleet.core.layout.wording import count, percent, rounded, seconds
 from modelfleet.core.plan import Hosted, Plan, Planned, Predicted, Why
 from modelfleet.core.planner import Choice, plan_of
 from modelfleet.core.snapshot import Settings
@@ -57,14 +57,14 @@ def decide_plan(question: Question, answer: Answer, setting: Setting) -> Plannin
     """
     fatal = [problem for problem in answer.problems if problem.fatal]
     if fatal:
-        said = "; ".join(f"{problem.field}: {problem.sentence}".removeprefix(": ") for problem in fatal[:3])
-        return Planning(verdict=no(Reason.CONTRADICTION, said))
+        return Planning(verdict=no(Reason.CONTRADICTION, "; ".join(map(_problem, fatal[:3]))))
     if answer.infeasible is not None or answer.chosen is None:
         return Planning(verdict=_infeasible(answer))
-    chosen = next((plan for plan in answer.plans if _runs_here(plan)), None)
+    apart = question.pins.strategy is Strategy.DISAGGREGATED
+    chosen = next((plan for plan in answer.plans if _runs_here(plan) and not apart), None)
     if chosen is None:
         shown = _plan(question, answer, answer.chosen, setting)
-        return Planning(verdict=_not_rolled_out(answer.chosen), shown=shown)
+        return Planning(verdict=_not_rolled_out(answer.chosen, asked=apart), shown=shown)
     return Planning(plan=_plan(question, answer, chosen, setting))
 
 
@@ -81,15 +81,25 @@ def _infeasible(answer: Answer) -> Verdict:
     return no(Reason.ENGINE_VERSION_NOT_ALLOWED if of_engine else Reason.INFEASIBLE, said + nearest)
 
 
-def _not_rolled_out(plan: ClassPlan) -> Verdict:
-    apart = len(plan.pools) > 1
-    pool = plan.pool
-    what = "prefill and decode apart" if apart else f"a replica over {pool.nodes_per_replica} nodes"
-    layouts = " and ".join(f"{each.layout}" for each in plan.pools)
+def _problem(problem: Problem) -> str:
+    """The sentence with its place, which most sentences name themselves."""
+    sentence = problem.sentence.rstrip(".")
+    return sentence if problem.field in sentence else f"{problem.field}: {sentence}"
+
+
+def _not_rolled_out(plan: ClassPlan, asked: bool) -> Verdict:
+    layouts = " and ".join(str(each.layout) for each in plan.pools)
+    where = f"on class {plan.class_name}"
+    if asked:
+        what = f"spec.parallelism.strategy is Disaggregated; the plan {where} is {layouts}"
+    elif len(plan.pools) > 1:
+        what = f"only prefill and decode apart keep the promise {where}: {layouts}"
+    else:
+        what = f"only a replica over {plan.pool.nodes_per_replica} nodes keeps the promise {where}: {layouts}"
     return no(
         Reason.NOT_ROLLED_OUT,
-        f"only {what} keeps the promise on class {plan.class_name} ({layouts}, {plan.accelerators} accelerators);"
-        " such a plan is shown in status.plan and not rolled out in this version",
+        f"{what}, {count(plan.accelerators, 'accelerator')}; status.plan shows it, and this version does not roll it"
+        " out",
     )
 
 
@@ -99,7 +109,7 @@ def _plan(question: Question, answer: Answer, chosen: ClassPlan, setting: Settin
         layout=pool.layout,
         source=ModelSource(pool.source),
         flags={flag: value for flag, value in pool.flags.items() if not _of_gpus(flag, kind)},
-        planned=_planned(question, answer, chosen),
+        planned=_planned(question, answer, chosen, kind),
     )
     return plan_of(setting.deployment, kind, setting.settings, choice)
 
@@ -109,7 +119,7 @@ def _of_gpus(flag: str, kind: AcceleratorClass) -> bool:
     return kind.spec.device is Device.CPU and flag in ("block-size", "gpu-memory-utilization")
 
 
-def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
+def _planned(question: Question, answer: Answer, chosen: ClassPlan, kind: AcceleratorClass) -> Planned:
     pool = chosen.pool
     why = [*answer.reasons, *chosen.reasons]
     return Planned(
@@ -118,7 +128,7 @@ def _planned(question: Question, answer: Answer, chosen: ClassPlan) -> Planned:
         kv_cache=pool.setup.kv.value,
         token_budget=pool.setup.token_budget,
         sequence_cap=pool.setup.sequence_cap,
-        block_tokens=pool.setup.block_tokens,
+        block_tokens=None if _of_gpus("block-size", kind) else pool.setup.block_tokens,
         replicas=pool.replicas,
         predicted=_predicted(pool),
         hosted=_hosted(question, pool),

@@ -14,8 +14,6 @@ from modelfleet.core.layout.wording import gib, rounded
 from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.plan import Plan, Planned, Why
 
-_BILLION = 1e9
-
 
 def plan_report(revision: str, plan: Plan, replicas: int) -> status.Plan:
     """The block `status.plan`. `revision` is empty for a plan that is not pinned."""
@@ -121,8 +119,13 @@ def _model(facts: ModelFacts, source: str) -> status.ModelReport:
         facts=facts.source,
         architecture=facts.architecture,
         layers=facts.layers,
-        parameters=f"{rounded(facts.parameters / _BILLION, 3)}B",
+        parameters=_parameters(facts.parameters),
         weights=facts.native.value,
         max_context_tokens=facts.max_context_tokens,
         checkpoint=gib(facts.checkpoint_bytes) if facts.checkpoint_bytes else None,
     )
+
+
+def _parameters(count: int) -> str:
+    """As people say it: 70.6B, 494M."""
+    return f"{rounded(count / 1e9, 3)}B" if count >= 1e9 else f"{rounded(count / 1e6, 3)}M"

@@ -96,8 +96,8 @@ def _plan(s: Situation) -> Plan | None:
     """The pinned plan: the wanted one, without a wish the newest that was pinned, with the replicas that it has. Where
     none was pinned, the one that exists and is not carried out."""
     revision: Revision | None = s.revision
-    if revision is not None:
-        return plan_report(revision.name, revision.plan, s.wanted)
+    if revision is not None and s.intent.wish is not None:
+        return plan_report(revision.name, s.intent.wish.plan, s.wanted)
     revision = max(s.known.values(), key=lambda known: (known.number, known.name), default=None)
     if revision is not None:
         running = sum(pod.revision == revision.name for pod in s.replicas)

@@ -1,5 +1,6 @@
 """Whatever stands in the API server, a decision is made and never raised."""
 
+import copy
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,15 @@ from builders import Fleet, accelerator_class, check_status, deployment, manual,
 from modelfleet.api import names
 from modelfleet.core.pods import view
 from modelfleet.core.reconcile import plan
+from planner_worlds import PlannedFleet, gpu_class, node, planned
 
+STATE = {
+    "name": "chat-state",
+    "namespace": "team",
+    "uid": "uid-of-state",
+    "labels": {"modelfleet.dev/deployment": "chat"},
+    "ownerReferences": [{"kind": "ModelDeployment", "name": "chat", "uid": "uid-of-chat", "controller": True}],
+}
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -32,6 +41,28 @@ def planted(value: Any, path: tuple[Any, ...], junk: Any) -> Any:
     if isinstance(value, dict):
         return {**value, key: planted(value[key], rest, junk)}
     return [planted(part, rest, junk) if index == key else part for index, part in enumerate(value)]
+
+
+PROFILE = {
+    "metadata": {"name": "measured", "namespace": "team"},
+    "spec": {
+        "source": "pvc://weights/llama",
+        "class": "h100",
+        "layout": "tp1",
+        "quantization": {"weights": "bf16"},
+        "stepTime": {"decode": "1.1", "decodeSamples": 9},
+        "provenance": {"by": "hand"},
+    },
+}
+
+
+def inspected() -> PlannedFleet:
+    """A fleet whose model a Job has just reported on, and nobody has looked yet."""
+    fleet = PlannedFleet(planned(None))
+    fleet.reconcile()
+    fleet.run_jobs()
+    fleet.add({"kind": "ConfigMap", "metadata": STATE, "data": {"model.json": '{"source": "pvc://weights/llama"}'}})
+    return fleet
 
 
 def settled() -> Fleet:
@@ -74,6 +105,35 @@ def test_junk_anywhere_in_spec_status_or_class_is_survived(data: st.DataObject, 
     parts = {"pods": seen.pods, "services": seen.services, "revisions": seen.revisions}
     outcome = plan(world(of, classes={"cpu": kind}, **parts))
     check_status(outcome.status)
+
+
+INSPECTED = inspected()
+PLANNER_KEYS = sorted(key for key in INSPECTED.objects if key[0] in ("Job", "ConfigMap", "Pod"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), junk=JUNK)
+def test_junk_in_what_a_plan_is_made_from_is_survived(data: st.DataObject, junk: Any) -> None:
+    of, kind = INSPECTED.deployment, gpu_class()
+    seen = copy.copy(INSPECTED)
+    target = data.draw(st.sampled_from(["class", "node", "profile", "spec", "child"]))
+    if target == "class":
+        seen.classes = {"h100": planted(kind, data.draw(st.sampled_from(paths(kind)[1:])), junk)}
+    elif target == "node":
+        seen.nodes = (planted(node("one"), data.draw(st.sampled_from(paths(node("one")))), junk),)
+    elif target == "profile":
+        seen.profiles = (planted(PROFILE, data.draw(st.sampled_from(paths(PROFILE))), junk),)
+    elif target == "spec":
+        path = data.draw(st.sampled_from([path for path in paths(of) if path and path[0] == "spec"]))
+        seen.deployment = planted(of, path, junk)
+    else:
+        key = data.draw(st.sampled_from(PLANNER_KEYS))
+        item = seen.objects[key]
+        path = data.draw(
+            st.sampled_from([path for path in paths(item) if path and path[0] not in ("metadata", "kind")])
+        )
+        seen.objects = {**seen.objects, key: planted(item, path, junk)}
+    check_status(plan(seen.world()).status)
 
 
 @given(JUNK)

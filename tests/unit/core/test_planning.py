@@ -1,0 +1,410 @@
+"""The planner in the reconcile: when it chooses, what it pins, what moves no pod, and what is said where it cannot."""
+
+from typing import Any
+
+import pytest
+
+from builders import Fleet, Raw, condition, deployment
+from modelfleet.core.reconcile import plan
+from modelfleet.core.snapshot import Settings
+from planner_worlds import FACTS_8B, FACTS_70B, FACTS_405B, PlannedFleet, gpu_class, node, objective, planned
+
+SLOW = {"ttft": "5s", "tpot": "500ms"}
+PLAIN = gpu_class(memory=None, memoryBandwidth=None, compute=None)
+
+
+def settled(of: Raw, **parts: Any) -> PlannedFleet:
+    fleet = PlannedFleet(of, **parts)
+    fleet.settle()
+    return fleet
+
+
+def refused(of: Raw, **parts: Any) -> tuple[str, str]:
+    """Reason and message of what has no plan; nothing was made."""
+    fleet = PlannedFleet(of, **parts)
+    outcome = fleet.reconcile()
+    assert outcome.effects == ()
+    state, reason, message = condition(outcome.status, "Planned")
+    assert state == "False"
+    assert [event.reason for event in outcome.events if event.type == "Warning"] == [reason]
+    return reason, message
+
+
+def revision(fleet: Fleet) -> str:
+    return str(fleet.deployment["status"]["plan"]["revision"])
+
+
+def args(fleet: Fleet) -> list[str]:
+    (item,) = [item for (kind, _), item in fleet.objects.items() if kind == "ControllerRevision"]
+    return list(item["data"]["plan"]["engineArgs"])
+
+
+def test_without_parallelism_a_layout_is_chosen_pinned_and_explained():
+    fleet = PlannedFleet(planned())
+    outcome = fleet.reconcile()
+    pool = outcome.status["plan"]["pools"][0]
+    assert (pool["layout"], pool["class"], pool["acceleratorsPerReplica"]) == ("tp1", "h100", 1)
+    assert pool["predicted"]["source"] == "predicted"
+    assert pool["engine"]["tokenBudget"] > 0
+    assert {reason["check"] for reason in outcome.status["plan"]["reasons"]} >= {"FitsOneAccelerator", "TokenBudget"}
+    assert outcome.status["plan"]["rejected"][0]["layout"] == "tp2"
+    (event,) = [event for event in outcome.events if event.reason == "PlanPinned"]
+    assert event.message == condition(outcome.status, "Planned")[2]
+    assert "fits one accelerator" in event.message
+
+
+def test_what_the_planner_chose_is_what_the_engine_is_started_with():
+    fleet = settled(planned())
+    engine = fleet.deployment["status"]["plan"]["pools"][0]["engine"]
+    assert f"--max-num-batched-tokens={engine['tokenBudget']}" in args(fleet)
+    assert f"--max-num-seqs={engine['sequenceCap']}" in args(fleet)
+
+
+def test_a_users_flag_is_a_pin_and_stands_once():
+    fleet = settled(planned(engine={"args": {"max-num-seqs": 24}}))
+    assert [flag for flag in args(fleet) if flag.startswith("--max-num-seqs")] == ["--max-num-seqs=24"]
+    assert fleet.deployment["status"]["plan"]["pools"][0]["engine"]["sequenceCap"] == 24
+
+
+def test_a_model_that_one_accelerator_does_not_hold_is_sharded():
+    fleet = settled(planned(FACTS_70B, objectives=objective(**SLOW)))
+    pool = fleet.deployment["status"]["plan"]["pools"][0]
+    assert pool["acceleratorsPerReplica"] > 1
+    (pod,) = fleet.pods().values()
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {
+        "nvidia.com/gpu": str(pool["acceleratorsPerReplica"])
+    }
+
+
+def test_as_many_replicas_run_as_the_load_needs_inside_the_bounds():
+    fleet = settled(planned(objectives=objective(load={"requestsPerSecond": 120}), scaling={"maxReplicas": 3}))
+    decision = fleet.deployment["status"]["scaling"]["lastDecision"]
+    assert decision["reason"] == "SizedForLoad"
+    assert 1 < decision["to"] <= 3
+    assert len(fleet.pods()) == decision["to"]
+
+
+def test_fewer_accelerators_than_the_load_needs_clip_the_replicas_and_say_so():
+    many = planned(objectives=objective(load={"requestsPerSecond": 120}))
+    fleet = settled(many)
+    wanted = len(fleet.pods())
+    many["spec"]["scaling"]["maxAccelerators"] = wanted - 1
+    fleet.deployment["spec"] = many["spec"]
+    fleet.settle()
+    decision = fleet.deployment["status"]["scaling"]["lastDecision"]
+    assert (decision["to"], decision["bound"]) == (wanted - 1, "maxAccelerators")
+
+
+def test_the_cheapest_class_that_keeps_the_promise_is_taken():
+    two = {"h100": gpu_class(), "cheap": gpu_class("cheap", supplies=[{"name": "a", "pricePerAcceleratorHour": "1"}])}
+    nodes = (node("one"), node("two", "cheap"))
+    by_cost = settled(planned(accelerators={"classes": ["h100", "cheap"]}), classes=two, nodes=nodes)
+    by_order = settled(
+        planned(accelerators={"classes": ["h100", "cheap"], "prefer": "Order"}), classes=two, nodes=nodes
+    )
+    assert by_cost.deployment["status"]["plan"]["pools"][0]["class"] == "cheap"
+    assert by_order.deployment["status"]["plan"]["pools"][0]["class"] == "h100"
+    assert "cheap" in by_order.deployment["status"]["plan"]["rejected"][0]["class"]
+
+
+def test_the_standard_of_the_class_chooses_among_the_variants():
+    variants = {"variants": [{"weights": "fp8", "source": "pvc://quantized/llama-fp8"}]}
+    fleet = settled(planned(model=variants), classes={"h100": gpu_class(standardQuantization={"weights": "fp8"})})
+    pool = fleet.deployment["status"]["plan"]["pools"][0]
+    assert pool["quantization"]["weights"] == "fp8"
+    (pod,) = fleet.pods().values()
+    assert {"claimName": "quantized", "readOnly": True} in [
+        volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"]
+    ]
+
+
+UNMOVED = [
+    pytest.param({"nodes": ()}, id="no nodes any more"),
+    pytest.param({"nodes": (node("one"), node("two"))}, id="another node"),
+    pytest.param({"settings": Settings(worker_image="registry.example/another:2")}, id="another operator's settings"),
+    pytest.param(
+        {"classes": {"h100": gpu_class(supplies=[{"name": "spot", "pricePerAcceleratorHour": "9"}])}},
+        id="another price",
+    ),
+    pytest.param({"profiles": ({"metadata": {"name": "x"}, "spec": {"source": "pvc://weights/llama"}},)}, id="junk"),
+]
+
+
+@pytest.mark.parametrize("change", UNMOVED)
+def test_a_pinned_plan_moves_no_pod_for(change: dict[str, Any]):
+    fleet = settled(planned())
+    before, pods = revision(fleet), fleet.pods()
+    for name, value in change.items():
+        setattr(fleet, name, value)
+    fleet.settle()
+    assert (revision(fleet), fleet.pods()) == (before, pods)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"scaling": {"maxReplicas": 7, "maxAccelerators": 99}}, id="bounds"),
+        pytest.param({"economics": {"reasons": ["Latency"]}}, id="economics"),
+        pytest.param({"objectives": objective(name="renamed")}, id="an objective's name"),
+        pytest.param({"objectives": objective(ttft="0m500ms")}, id="another spelling"),
+        pytest.param({"parallelism": {"strategy": "Auto"}}, id="a default that is spelled out"),
+    ],
+)
+def test_the_revision_stays_for(spec: Raw):
+    assert revision(settled(planned(**spec))) == revision(settled(planned()))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"objectives": objective(ttft="600ms")}, id="another promise"),
+        pytest.param({"parallelism": {"tensor": 1}}, id="a pin, although it is what was chosen"),
+        pytest.param({"speculation": {"mode": "Never"}}, id="speculation"),
+        pytest.param({"model": {"facts": FACTS_8B | {"layers": 30}}}, id="stated facts"),
+    ],
+)
+def test_the_revision_is_another_for(spec: Raw):
+    assert revision(settled(planned(**spec))) != revision(settled(planned()))
+
+
+def test_a_promise_that_gives_the_same_pods_restarts_none():
+    fleet = settled(planned())
+    before, pods = revision(fleet), fleet.pods()
+    knee = float(fleet.deployment["status"]["plan"]["pools"][0]["predicted"]["kneeRequestsPerSecond"])
+    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": int(knee * 2.5)})
+    fleet.settle()
+    assert revision(fleet) == before
+    assert len(fleet.pods()) > len(pods)
+    assert pods.items() <= fleet.pods().items()
+    assert fleet.deployment["status"]["scaling"]["lastDecision"]["reason"] == "SizedForLoad"
+
+
+def test_a_revision_that_stands_for_another_promise_is_kept_by_every_later_operator():
+    fleet = settled(planned())
+    before = revision(fleet)
+    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": 100})
+    fleet.settle()
+    plan_before, pods = fleet.deployment["status"]["plan"], fleet.pods()
+    fleet.settings, fleet.nodes = Settings(worker_image="registry.example/another:2"), ()
+    fleet.settle()
+    assert (revision(fleet), fleet.deployment["status"]["plan"], fleet.pods()) == (before, plan_before, pods)
+
+
+def test_a_stricter_promise_that_needs_other_pods_is_another_revision_and_the_old_one_comes_back_with_the_old_promise():
+    fleet = settled(planned())
+    before = revision(fleet)
+    fleet.deployment["spec"]["objectives"] = objective(tpot="20ms")
+    fleet.settle()
+    assert revision(fleet) != before
+    fleet.deployment["spec"]["objectives"] = objective()
+    fleet.settle()
+    assert revision(fleet) == before
+
+
+@pytest.mark.parametrize("junk", ["{", "[]", '{"inputs": 1}', None])
+def test_an_adoption_that_was_scribbled_on_costs_a_plan_and_no_pod(junk: str | None):
+    fleet = settled(planned())
+    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": 100})
+    fleet.settle()
+    before, pods = revision(fleet), fleet.pods()
+    state = fleet.objects["ConfigMap", "chat-state"]
+    state["data"] = {"adoption.json": junk} if junk else {}
+    fleet.settle()
+    assert (revision(fleet), fleet.pods()) == (before, pods)
+    assert "planned" in fleet.objects["ConfigMap", "chat-state"]["data"]["adoption.json"]
+
+
+def test_a_price_that_changed_shows_in_the_cost_without_a_new_plan():
+    fleet = settled(planned())
+    fleet.classes = {"h100": gpu_class(supplies=[{"name": "spot", "pricePerAcceleratorHour": "9"}])}
+    fleet.settle()
+    assert fleet.deployment["status"]["cost"]["perHour"] == "9"
+
+
+def test_an_api_to_compare_with_is_answered_and_changes_nothing():
+    price = {"inputPerMillionTokens": "0.2", "outputPerMillionTokens": "0.6"}
+    fleet = settled(planned(economics={"apiPrice": price, "reasons": ["DataControl"]}))
+    cost = fleet.deployment["status"]["cost"]
+    assert (cost["cheaper"], cost["reasons"]) == ("Api", ["DataControl"])
+    assert float(cost["breakEvenRequestsPerSecond"]) > 1
+
+
+def test_a_class_without_a_price_costs_nothing_that_is_known():
+    fleet = settled(planned(), classes={"h100": gpu_class(supplies=None)})
+    assert "perHour" not in fleet.deployment["status"]["cost"]
+
+
+def test_measured_values_replace_predicted_ones_when_a_plan_is_made():
+    spec = {
+        "source": "pvc://weights/llama",
+        "class": "h100",
+        "layout": "tp1",
+        "quantization": {"weights": "bf16"},
+        "stepTime": {"decode": "1.5", "decodeSamples": 200, "prefill": "1.5", "prefillSamples": 50},
+        "provenance": {"by": "modelfleet calibrate"},
+    }
+    slow = ({"metadata": {"name": "slow", "namespace": "team"}, "spec": spec},)
+    fleet = settled(planned(), profiles=slow)
+    pool = fleet.deployment["status"]["plan"]["pools"][0]
+    assert pool["predicted"]["source"] == "measured"
+    assert "slow" in str(fleet.deployment["status"]["plan"]["reasons"])
+    assert revision(fleet) == revision(settled(planned()))
+
+
+def test_a_profile_that_comes_later_is_used_at_the_next_revision_only():
+    fleet = settled(planned())
+    before = fleet.deployment["status"]["plan"]
+    spec = {
+        "source": "pvc://weights/llama",
+        "class": "h100",
+        "layout": "tp1",
+        "quantization": {"weights": "bf16"},
+        "stepTime": {"decode": "1.5", "decodeSamples": 200},
+        "provenance": {"by": "modelfleet calibrate"},
+    }
+    fleet.profiles = ({"metadata": {"name": "slow", "namespace": "team"}, "spec": spec},)
+    fleet.settle()
+    assert fleet.deployment["status"]["plan"] == before
+
+
+def test_an_infeasible_promise_names_the_bound_and_offers_and_makes_no_pod():
+    reason, message = refused(planned(objectives=objective(ttft="1ms")))
+    assert reason == "Infeasible"
+    assert "ttft" in message
+    assert "nearest that would work" in message
+
+
+def test_what_runs_goes_on_while_the_new_wish_is_infeasible():
+    fleet = settled(planned())
+    pods = fleet.pods()
+    fleet.deployment["spec"]["objectives"] = objective(ttft="1ms")
+    outcome = fleet.reconcile()
+    assert condition(outcome.status, "Planned")[1] == "Infeasible"
+    assert fleet.pods() == pods
+    assert condition(outcome.status, "Available")[0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("of", "parts", "reason", "words"),
+    [
+        pytest.param(
+            planned(parallelism={"tensor": 3}),
+            {},
+            "Infeasible",
+            ("32 attention heads", "3 accelerators", "without spec.parallelism.tensor"),
+            id="a tensor that does not divide the heads",
+        ),
+        pytest.param(
+            planned(model={"maxContextTokens": 1_000_000}),
+            {},
+            "Contradiction",
+            ("spec.model.maxContextTokens", "131,072"),
+            id="a context longer than the model's",
+        ),
+        pytest.param(
+            planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192}),
+            {},
+            "NotRolledOut",
+            ("over 2 nodes", "does not roll it out"),
+            id="a replica over several nodes",
+        ),
+        pytest.param(
+            planned(parallelism={"strategy": "Disaggregated"}),
+            {},
+            "NotRolledOut",
+            ("spec.parallelism.strategy is Disaggregated",),
+            id="prefill and decode apart",
+        ),
+        pytest.param(
+            planned(engine={"version": "0.30.0"}),
+            {"classes": {"h100": gpu_class(engineVersions=["0.32.0", "0.33.0"])}},
+            "EngineVersionNotAllowed",
+            ("spec.engine.version is 0.30.0", "0.32.0, 0.33.0"),
+            id="an engine version that the class does not allow",
+        ),
+        pytest.param(
+            planned(scaling={"minReplicas": 2, "maxAccelerators": 1}),
+            {},
+            "Contradiction",
+            ("spec.scaling.maxAccelerators is 1", "2"),
+            id="too few accelerators for minReplicas",
+        ),
+        pytest.param(
+            planned(engine={"args": {"max-num-seqs": "many"}}),
+            {},
+            "Contradiction",
+            ('spec.engine.args.max-num-seqs: must be a number above zero, not "many"',),
+            id="a flag that is no number",
+        ),
+        pytest.param(
+            planned(model={"variants": [{"weights": "bf16", "source": "pvc://weights/again"}]}),
+            {},
+            "Contradiction",
+            ("spec.model.variants[0].weights", "stored in bf16 already"),
+            id="a variant that is the source",
+        ),
+        pytest.param(
+            planned(parallelism={"strategy": "Sharded"}),
+            {"classes": {"h100": PLAIN}},
+            "NothingPredicted",
+            ("spec.parallelism.strategy", "class h100 states no performance"),
+            id="a choice that needs predictions on a class without performance",
+        ),
+        pytest.param(
+            planned(parallelism={"tensor": 4, "pipeline": 4}),
+            {"classes": {"h100": PLAIN}},
+            "NotRolledOut",
+            ("tp4-pp4", "16 accelerators", "has 8"),
+            id="a pinned layout that is larger than a node",
+        ),
+    ],
+)
+def test_what_has_no_plan_is_said_with_what_would_work(of: Raw, parts: Raw, reason: str, words: tuple[str, ...]):
+    got, message = refused(of, **parts)
+    assert got == reason
+    assert [word for word in words if word not in message] == []
+
+
+def test_a_plan_that_is_not_rolled_out_is_shown():
+    fleet = PlannedFleet(planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192}))
+    shown = fleet.reconcile().status["plan"]
+    assert shown["revision"] == ""
+    assert shown["pools"][0]["replicas"] == 0
+    assert shown["pools"][0]["acceleratorsPerReplica"] > 8
+
+
+def test_a_class_without_performance_is_used_as_pinned_and_says_that_nothing_was_predicted():
+    fleet = settled(planned(parallelism={"tensor": 2, "pipeline": 2}), classes={"h100": PLAIN})
+    status = fleet.deployment["status"]
+    assert status["plan"]["pools"] == [
+        {"role": "Serve", "class": "h100", "layout": "tp2-pp2", "acceleratorsPerReplica": 4, "replicas": 1}
+    ]
+    assert "nothing was predicted, because class h100 states no performance" in condition(status, "Planned")[2]
+    assert args(fleet)[:2] == ["--tensor-parallel-size=2", "--pipeline-parallel-size=2"]
+
+
+def test_of_several_classes_only_those_with_performance_are_compared():
+    fleet = settled(
+        planned(accelerators={"classes": ["plain", "h100"]}),
+        classes={"plain": gpu_class("plain", memory=None, memoryBandwidth=None, compute=None), "h100": gpu_class()},
+    )
+    assert fleet.deployment["status"]["plan"]["pools"][0]["class"] == "h100"
+
+
+def test_a_class_that_gains_performance_facts_is_planned_anew():
+    fleet = settled(planned(), classes={"h100": PLAIN})
+    before = revision(fleet)
+    fleet.classes = {"h100": gpu_class()}
+    fleet.settle()
+    assert revision(fleet) != before
+
+
+def test_the_status_of_an_unchanged_world_is_the_same_bytes():
+    fleet = settled(planned())
+    assert plan(fleet.world()).status == fleet.deployment["status"]
+
+
+def test_deployments_of_before_keep_their_revision():
+    fleet = Fleet(deployment())
+    fleet.settle()
+    assert revision(fleet) == "f8b9cfbc"
