@@ -11,6 +11,7 @@ from modelfleet.api import names
 from modelfleet.cli.cases import class_entry
 from modelfleet.cli.fields import RowError
 from modelfleet.cli.plan_text import columns
+from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError, dump
 from modelfleet.core.catalog import CATALOG, CatalogEntry
 from modelfleet.core.hardware import Hardware
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (RowError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
-    print(text)
+    show(text)
     return 0
 
 

@@ -15,6 +15,7 @@ from modelfleet.api.reasons import Reason
 from modelfleet.cli.plan_files import read_files
 from modelfleet.cli.plan_flags import AskError
 from modelfleet.cli.plan_text import columns, headed, wrapped
+from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError
 from modelfleet.core import raw
 
@@ -46,7 +47,7 @@ def register(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the explanation. 0: it was found; 2: it cannot be read."""
     try:
-        print("\n".join(lines(_found(arguments))))
+        show("\n".join(lines(_found(arguments))))
     except (ExplainError, AskError, UnreadableError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2

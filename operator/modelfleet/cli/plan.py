@@ -13,6 +13,7 @@ from modelfleet.cli.plan_flags import AskError
 from modelfleet.cli.plan_json import document, schema_text
 from modelfleet.cli.plan_text import text
 from modelfleet.cli.report.page import html
+from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError, dump
 from modelfleet.core.layout.answer import Answer
 from modelfleet.core.layout.choose import answer
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         asked = _asked(arguments)
         found = answer(asked.question)
-        print(_printed(arguments.output, asked, found), end="")
+        show(_printed(arguments.output, asked, found))
     except (AskError, ModelError, MissingExtraError, UnreadableError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2

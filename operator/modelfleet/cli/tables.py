@@ -81,6 +81,8 @@ def writing(name: str) -> Iterator[TextIO]:
     """A stream whose text becomes the file `name` when all went well, and leaves what was there when not."""
     path = Path(name)
     if name == STDIO:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as files are, whatever the terminal's locale
         yield sys.stdout
         return
     whole = path.is_file() or not path.exists()  # a device or a pipe cannot be replaced

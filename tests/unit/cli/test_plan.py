@@ -1,7 +1,10 @@
 """`modelfleet plan` on a bare model, as a user runs it."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,15 @@ def test_the_table_has_the_choice_the_reasons_the_figures_and_the_memory(capsys:
     assert re.search(r"│█+.*░+ *│ [\d.]+ GiB", out)
     assert "± " in out
     assert max(map(len, out.splitlines())) <= 110
+
+
+def test_a_terminal_without_the_marks_shows_question_marks():
+    flags = [part for pair in PROMISE.items() for part in pair]
+    command = [sys.executable, "-c", "import sys; from modelfleet.cli.main import main; sys.exit(main(sys.argv[1:]))"]
+    command += ["plan", "--model", "Llama-3.1-8B-Instruct", *flags]
+    done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, check=True)
+    assert b"?????" in done.stdout
+    assert done.stderr == b""
 
 
 def test_a_config_file_is_planned_like_a_known_name(capsys: Captured, tmp_path):

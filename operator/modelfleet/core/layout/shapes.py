@@ -127,10 +127,21 @@ def _spread(facts: ModelFacts, hardware: Hardware, pins: Pins) -> Iterator[Layou
             yield Layout(tensor=tensor, expert=True)
         data = 2
         while data * tensor <= min(inside, _MOST):
-            yield Layout(tensor=tensor, data=data, expert=True)
+            if _copies_cache(facts, data * tensor):
+                yield Layout(tensor=tensor, data=data, expert=True)
             data *= 2
         if pins.data:
             yield Layout(tensor=tensor, data=pins.data, expert=pins.expert if pins.expert is not None else True)
+
+
+def _copies_cache(facts: ModelFacts, degree: int) -> bool:
+    """Whether tensor parallelism of this degree keeps parts of the cache more than once: a latent cache on every rank,
+    or fewer KV heads than ranks. Otherwise it shares the cache out, and data-parallel ranks gain nothing."""
+    latent = (Attention.LATENT, Attention.LATENT_SPARSE)
+    return any(
+        part.kind in latent or (part.kind is not Attention.LINEAR and part.kv_heads < degree)
+        for part in facts.attention
+    )
 
 
 def _objections(

@@ -36,6 +36,12 @@ def test_a_mixture_is_spread_by_experts_and_attention_ranks_too():
     assert got[0] == "tp1"
 
 
+def test_attention_ranks_are_looked_at_only_where_tensor_parallelism_copies_the_cache():
+    got = names(single_stage(question(), facts("Qwen3-30B-A3B"), LARGE))  # 4 KV heads
+    assert "tp4-dp2-ep8" in got
+    assert "tp2-dp2-ep4" not in got
+
+
 def test_stages_are_whole_domains():
     got = staged(question(), facts("Llama-3.1-405B-Instruct"), LARGE)
     assert names(got)[:2] == ["tp8-pp2", "tp8-pp3"]

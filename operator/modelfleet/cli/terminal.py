@@ -1,0 +1,9 @@
+"""Text for a terminal of any kind."""
+
+import sys
+
+
+def show(text: str) -> None:
+    """Prints text; marks that the terminal's encoding does not have become question marks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), end="" if text.endswith("\n") else "\n")
