@@ -125,3 +125,15 @@ class PlannedFleet(Fleet):
         super()._delete(key)
         if key[0] == "Job":
             self.objects.pop(("Pod", f"{key[1]}-x1y2z"), None)
+
+
+def settled(of: Raw, **parts: Any) -> PlannedFleet:
+    """A fleet in which nothing is to do any more."""
+    fleet = PlannedFleet(of, **parts)
+    fleet.settle()
+    return fleet
+
+
+def revision(fleet: Fleet) -> str:
+    """The revision that the status tells of."""
+    return str(fleet.deployment["status"]["plan"]["revision"])

@@ -11,7 +11,7 @@ from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, M
 from modelfleet.api.modeldeployment import Objective as ApiObjective
 from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.parse import parse_profile
-from modelfleet.api.quantization import OnlineQuantization
+from modelfleet.api.quantization import CacheScheme, OnlineQuantization
 from modelfleet.core import raw
 from modelfleet.core.hardware import Hardware
 from modelfleet.core.layout import question as asked
@@ -63,7 +63,7 @@ def question(ask: Ask, inventory: Inventory | None) -> Question:
         engine_version=str(spec.engine.version or ""),
         speculation=_speculation(spec),
         economics=economics_wish(spec),
-        profiles=tuple(_measured(inventory, spec)),
+        profiles=tuple(_measured(inventory, ask)),
     )
 
 
@@ -247,13 +247,25 @@ def _speculation(spec: ModelDeploymentSpec) -> asked.SpeculationWish:
     )
 
 
-def _measured(inventory: Inventory | None, spec: ModelDeploymentSpec) -> Iterable[asked.Measured]:
-    """The namespace's profiles of this model. One that breaks a rule is not one."""
+def _measured(inventory: Inventory | None, ask: Ask) -> Iterable[asked.Measured]:
+    """The namespace's profiles of this model, measured with the KV scheme that its class would run. One that breaks a
+    rule is not one."""
+    spec = ask.deployment.spec
     sources = {spec.model.source.canonical, *(variant.source.canonical for variant in spec.model.variants)}
+    schemes = {each.metadata.name: _kv_scheme(spec, each) for each in ask.classes}
     for item in inventory.profiles if inventory else ():
         parsed = parse_profile(item) if isinstance(item, Mapping) else ()
-        if isinstance(parsed, ModelProfile) and parsed.spec.source.canonical in sources:
+        if not isinstance(parsed, ModelProfile) or parsed.spec.source.canonical not in sources:
+            continue
+        if schemes.get(str(parsed.spec.class_)) == parsed.spec.quantization.kv_cache.value:
             yield _as_measured(parsed)
+
+
+def _kv_scheme(spec: ModelDeploymentSpec, kind: AcceleratorClass) -> str:
+    """What the user pinned, else the class's standard, else 16 bit."""
+    pinned = _pins(spec).kv
+    standard = kind.spec.standard_quantization.kv_cache
+    return pinned.value if pinned else standard.value if standard else CacheScheme.BF16.value
 
 
 def _as_measured(profile: ModelProfile) -> asked.Measured:

@@ -1,22 +1,15 @@
-"""The planner in the reconcile: when it chooses, what it pins, what moves no pod, and what is said where it cannot."""
+"""The planner in the reconcile: when it chooses, what it makes of it, and what is said where it cannot."""
 
 from typing import Any
 
 import pytest
 
-from builders import Fleet, Raw, condition, deployment
+from builders import Fleet, Raw, condition
 from modelfleet.core.reconcile import plan
-from modelfleet.core.snapshot import Settings
-from planner_worlds import FACTS_8B, FACTS_70B, FACTS_405B, PlannedFleet, gpu_class, node, objective, planned
+from planner_worlds import FACTS_70B, FACTS_405B, PlannedFleet, gpu_class, node, objective, planned, settled
 
 SLOW = {"ttft": "5s", "tpot": "500ms"}
 PLAIN = gpu_class(memory=None, memoryBandwidth=None, compute=None)
-
-
-def settled(of: Raw, **parts: Any) -> PlannedFleet:
-    fleet = PlannedFleet(of, **parts)
-    fleet.settle()
-    return fleet
 
 
 def refused(of: Raw, **parts: Any) -> tuple[str, str]:
@@ -28,10 +21,6 @@ def refused(of: Raw, **parts: Any) -> tuple[str, str]:
     assert state == "False"
     assert [event.reason for event in outcome.events if event.type == "Warning"] == [reason]
     return reason, message
-
-
-def revision(fleet: Fleet) -> str:
-    return str(fleet.deployment["status"]["plan"]["revision"])
 
 
 def args(fleet: Fleet) -> list[str]:
@@ -118,102 +107,6 @@ def test_the_standard_of_the_class_chooses_among_the_variants():
     ]
 
 
-UNMOVED = [
-    pytest.param({"nodes": ()}, id="no nodes any more"),
-    pytest.param({"nodes": (node("one"), node("two"))}, id="another node"),
-    pytest.param({"settings": Settings(worker_image="registry.example/another:2")}, id="another operator's settings"),
-    pytest.param(
-        {"classes": {"h100": gpu_class(supplies=[{"name": "spot", "pricePerAcceleratorHour": "9"}])}},
-        id="another price",
-    ),
-    pytest.param({"profiles": ({"metadata": {"name": "x"}, "spec": {"source": "pvc://weights/llama"}},)}, id="junk"),
-]
-
-
-@pytest.mark.parametrize("change", UNMOVED)
-def test_a_pinned_plan_moves_no_pod_for(change: dict[str, Any]):
-    fleet = settled(planned())
-    before, pods = revision(fleet), fleet.pods()
-    for name, value in change.items():
-        setattr(fleet, name, value)
-    fleet.settle()
-    assert (revision(fleet), fleet.pods()) == (before, pods)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"scaling": {"maxReplicas": 7, "maxAccelerators": 99}}, id="bounds"),
-        pytest.param({"economics": {"reasons": ["Latency"]}}, id="economics"),
-        pytest.param({"objectives": objective(name="renamed")}, id="an objective's name"),
-        pytest.param({"objectives": objective(ttft="0m500ms")}, id="another spelling"),
-        pytest.param({"parallelism": {"strategy": "Auto"}}, id="a default that is spelled out"),
-    ],
-)
-def test_the_revision_stays_for(spec: Raw):
-    assert revision(settled(planned(**spec))) == revision(settled(planned()))
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"objectives": objective(ttft="600ms")}, id="another promise"),
-        pytest.param({"parallelism": {"tensor": 1}}, id="a pin, although it is what was chosen"),
-        pytest.param({"speculation": {"mode": "Never"}}, id="speculation"),
-        pytest.param({"model": {"facts": FACTS_8B | {"layers": 30}}}, id="stated facts"),
-    ],
-)
-def test_the_revision_is_another_for(spec: Raw):
-    assert revision(settled(planned(**spec))) != revision(settled(planned()))
-
-
-def test_a_promise_that_gives_the_same_pods_restarts_none():
-    fleet = settled(planned())
-    before, pods = revision(fleet), fleet.pods()
-    knee = float(fleet.deployment["status"]["plan"]["pools"][0]["predicted"]["kneeRequestsPerSecond"])
-    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": int(knee * 2.5)})
-    fleet.settle()
-    assert revision(fleet) == before
-    assert len(fleet.pods()) > len(pods)
-    assert pods.items() <= fleet.pods().items()
-    assert fleet.deployment["status"]["scaling"]["lastDecision"]["reason"] == "SizedForLoad"
-
-
-def test_a_revision_that_stands_for_another_promise_is_kept_by_every_later_operator():
-    fleet = settled(planned())
-    before = revision(fleet)
-    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": 100})
-    fleet.settle()
-    plan_before, pods = fleet.deployment["status"]["plan"], fleet.pods()
-    fleet.settings, fleet.nodes = Settings(worker_image="registry.example/another:2"), ()
-    fleet.settle()
-    assert (revision(fleet), fleet.deployment["status"]["plan"], fleet.pods()) == (before, plan_before, pods)
-
-
-def test_a_stricter_promise_that_needs_other_pods_is_another_revision_and_the_old_one_comes_back_with_the_old_promise():
-    fleet = settled(planned())
-    before = revision(fleet)
-    fleet.deployment["spec"]["objectives"] = objective(tpot="20ms")
-    fleet.settle()
-    assert revision(fleet) != before
-    fleet.deployment["spec"]["objectives"] = objective()
-    fleet.settle()
-    assert revision(fleet) == before
-
-
-@pytest.mark.parametrize("junk", ["{", "[]", '{"inputs": 1}', None])
-def test_an_adoption_that_was_scribbled_on_costs_a_plan_and_no_pod(junk: str | None):
-    fleet = settled(planned())
-    fleet.deployment["spec"]["objectives"] = objective(load={"requestsPerSecond": 100})
-    fleet.settle()
-    before, pods = revision(fleet), fleet.pods()
-    state = fleet.objects["ConfigMap", "chat-state"]
-    state["data"] = {"adoption.json": junk} if junk else {}
-    fleet.settle()
-    assert (revision(fleet), fleet.pods()) == (before, pods)
-    assert "planned" in fleet.objects["ConfigMap", "chat-state"]["data"]["adoption.json"]
-
-
 def test_a_price_that_changed_shows_in_the_cost_without_a_new_plan():
     fleet = settled(planned())
     fleet.classes = {"h100": gpu_class(supplies=[{"name": "spot", "pricePerAcceleratorHour": "9"}])}
@@ -232,39 +125,6 @@ def test_an_api_to_compare_with_is_answered_and_changes_nothing():
 def test_a_class_without_a_price_costs_nothing_that_is_known():
     fleet = settled(planned(), classes={"h100": gpu_class(supplies=None)})
     assert "perHour" not in fleet.deployment["status"]["cost"]
-
-
-def test_measured_values_replace_predicted_ones_when_a_plan_is_made():
-    spec = {
-        "source": "pvc://weights/llama",
-        "class": "h100",
-        "layout": "tp1",
-        "quantization": {"weights": "bf16"},
-        "stepTime": {"decode": "1.5", "decodeSamples": 200, "prefill": "1.5", "prefillSamples": 50},
-        "provenance": {"by": "modelfleet calibrate"},
-    }
-    slow = ({"metadata": {"name": "slow", "namespace": "team"}, "spec": spec},)
-    fleet = settled(planned(), profiles=slow)
-    pool = fleet.deployment["status"]["plan"]["pools"][0]
-    assert pool["predicted"]["source"] == "measured"
-    assert "slow" in str(fleet.deployment["status"]["plan"]["reasons"])
-    assert revision(fleet) == revision(settled(planned()))
-
-
-def test_a_profile_that_comes_later_is_used_at_the_next_revision_only():
-    fleet = settled(planned())
-    before = fleet.deployment["status"]["plan"]
-    spec = {
-        "source": "pvc://weights/llama",
-        "class": "h100",
-        "layout": "tp1",
-        "quantization": {"weights": "bf16"},
-        "stepTime": {"decode": "1.5", "decodeSamples": 200},
-        "provenance": {"by": "modelfleet calibrate"},
-    }
-    fleet.profiles = ({"metadata": {"name": "slow", "namespace": "team"}, "spec": spec},)
-    fleet.settle()
-    assert fleet.deployment["status"]["plan"] == before
 
 
 def test_an_infeasible_promise_names_the_bound_and_offers_and_makes_no_pod():
@@ -391,20 +251,6 @@ def test_of_several_classes_only_those_with_performance_are_compared():
     assert fleet.deployment["status"]["plan"]["pools"][0]["class"] == "h100"
 
 
-def test_a_class_that_gains_performance_facts_is_planned_anew():
-    fleet = settled(planned(), classes={"h100": PLAIN})
-    before = revision(fleet)
-    fleet.classes = {"h100": gpu_class()}
-    fleet.settle()
-    assert revision(fleet) != before
-
-
 def test_the_status_of_an_unchanged_world_is_the_same_bytes():
     fleet = settled(planned())
     assert plan(fleet.world()).status == fleet.deployment["status"]
-
-
-def test_deployments_of_before_keep_their_revision():
-    fleet = Fleet(deployment())
-    fleet.settle()
-    assert revision(fleet) == "f8b9cfbc"
