@@ -135,7 +135,7 @@ def exception_expired() -> Question:
 
 def two_objectives_one_pool_cannot_keep() -> Question:
     """A copilot that wants tokens at once, and reports over long documents, in one deployment."""
-    quick = promise(name="copilot", ttft_s=0.3, tpot_s=0.03, load_rps=5.0)
+    quick = promise(name="copilot", tpot_s=0.03, load_rps=5.0)
     long = LengthRegime(input_p50_tokens=48000, input_p95_tokens=90000, output_p50_tokens=800, output_p95_tokens=1500)
     reports = promise(name="reports", ttft_s=60.0, tpot_s=0.15, load_rps=1.0, lengths=long)
     return asked(

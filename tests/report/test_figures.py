@@ -76,6 +76,14 @@ def test_the_target_is_left_of_the_knee_and_on_the_scale_of_the_ticks():
     assert page.curve.knee * per_percent == pytest.approx(knee, rel=0.01)
 
 
+def test_a_load_is_shown_in_the_unit_in_which_it_was_stated():
+    in_flight = replace(ONE, objectives=(replace(ONE.objectives[0], load_rps=None, load_concurrency=50.0),))
+    for asked, stated in ((ONE, "20 req/s"), (in_flight, "50 in flight")):
+        page, _ = planned(asked)
+        (tile,) = (tile for tile in page.tiles if tile.name == "load")
+        assert tile.value == stated
+
+
 def test_more_load_never_keeps_a_larger_share():
     _, plan = planned(ONE)
     demand = demand_of(ONE)

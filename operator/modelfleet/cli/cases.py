@@ -159,16 +159,25 @@ def _kv_scheme(cells: Cells) -> Scheme:
     return scheme
 
 
-def setup_of(cells: Cells, facts: ModelFacts) -> EngineSetup:
-    """What the engine is started with; absent settings are the engine's own defaults."""
+def engine_of(cells: Cells, notes: list[str]) -> str:
+    """The engine's name; a longer name that holds a known one, such as `nim (trtllm)`, is noted."""
     named = text(cells, "engine").lower() or "vllm"
-    engine = ENGINES.get(named)
-    if engine is None:
+    if named in ENGINES:
+        return ENGINES[named]
+    meant = {engine for word, engine in ENGINES.items() if word in named}
+    if len(meant) != 1:
         raise RowError(f"engine: {clipped(named)} is not known; write vllm, sglang or trtllm")
+    (engine,) = meant
+    notes.append(f"{clipped(named)} taken as {engine}")
+    return engine
+
+
+def setup_of(cells: Cells, facts: ModelFacts, notes: list[str]) -> EngineSetup:
+    """What the engine is started with; absent settings are the engine's own defaults."""
     fraction = share(cells, "memory_fraction")
     defaults = EngineSetup()
     return EngineSetup(
-        engine=engine,
+        engine=engine_of(cells, notes),
         version=text(cells, "engine_version").lower().removeprefix("v"),
         weights=scheme_of(cells, facts),
         kv=_kv_scheme(cells),
@@ -209,8 +218,8 @@ def asked(cells: Cells, lookup: Lookup) -> Asked:
     """The row as a question to the performance model. Raises RowError: column, why, and what would work."""
     facts = model_of(cells, lookup)
     hardware = hardware_of(cells)
-    setup = setup_of(cells, facts)
     notes: list[str] = []
+    setup = setup_of(cells, facts, notes)
     layout = layout_of(cells, facts, setup.engine, notes)
     lengths = lengths_of(cells, setup, notes)
     load = _load(cells, notes)

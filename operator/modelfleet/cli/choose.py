@@ -80,10 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
 def chosen(cells: Cells, find: Lookup) -> dict[str, Any]:
     """The added columns of a row; only the reason where no layout keeps both times. Raises RowError."""
     facts = model_of(cells, find)
-    setup = setup_of(cells, facts)
+    notes: list[str] = []
+    setup = setup_of(cells, facts, notes)
     template = Case(facts=facts, hardware=hardware_of(cells), layout=Layout(), setup=setup)
     limits_s = tuple(_limit_s(cells, column) for column in ("ttft_ms", "tpot_ms"))
-    notes: list[str] = []
     lengths = lengths_of(cells, setup, notes)
     words = _layouts(cells, facts, setup.engine, notes)
     cases = [replace(template, layout=layout) for layout in words]

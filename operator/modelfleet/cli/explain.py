@@ -193,9 +193,25 @@ def _changes(status: Mapping[str, Any]) -> Iterator[str]:
             told.setdefault(str(reason), reason.remedy)
     for name, remedy in told.items():
         yield from wrapped(f"  - {name}: {remedy}", "    ")
+    for pool in raw.items(status, "plan", "pools"):
+        capacity = _capacity(pool)
+        if capacity is not None:
+            yield from wrapped(
+                f"  - More load: above {capacity:g} requests a second the promise needs more replicas on"
+                f" {raw.text(pool, 'class')}, up to spec.scaling.maxReplicas.",
+                "    ",
+            )
     if raw.text(status, "plan", "revision"):
         yield from wrapped(
             "  - The plan is pinned: it changes when the spec or a class that it names changes, and not when the"
             " operator or a profile does. `modelfleet plan -f FILE` shows a changed spec's plan before it is applied.",
             "    ",
         )
+
+
+def _capacity(pool: Mapping[str, Any]) -> float | None:
+    """The load up to which the pool's replicas keep the promise; None where nothing is predicted."""
+    try:
+        return float(raw.text(pool, "predicted", "kneeRequestsPerSecond")) * raw.integer(pool, "replicas")
+    except ValueError:
+        return None

@@ -37,7 +37,7 @@ def model_facts(text: str, beside: Path | None = None) -> ModelFacts:
     if facts is not None:
         return facts
     if text.endswith(".json") or text.startswith((".", "/", "~")):
-        raise ModelError(f"{text}: there is no such file; write the path of a {_CONFIG} or of its folder")
+        raise ModelError(f"{clipped(text, 200)}: there is no such file; write the path of a {_CONFIG} or of its folder")
     near = nearest(text)
     hint = f"did you mean {' or '.join(near)}? Else give" if near else "give"
     raise ModelError(f"{clipped(text)} is not a model known by name; {hint} the path of its {_CONFIG}")
@@ -52,14 +52,14 @@ def _config_path(path: Path) -> Path | None:
         return None
 
 
-def _read(path: Path, shown: str) -> ModelFacts:
-    config = json_file(path, shown)
+def _read(path: Path, source: str) -> ModelFacts:
+    config = json_file(path, clipped(source, 200))
     index = None
     if path.name == _CONFIG and path.with_name(_INDEX).is_file():
-        index = json_file(path.with_name(_INDEX), str(path.with_name(_INDEX)))
+        index = json_file(path.with_name(_INDEX), clipped(str(path.with_name(_INDEX)), 200))
     name = path.resolve().parent.name if path.name == _CONFIG else path.stem
     try:
-        return read_config(config, name=name, source=shown, index=index)
+        return read_config(config, name=name, source=source, index=index)
     except ConfigError as error:
         raise ModelError(str(error)) from error
 

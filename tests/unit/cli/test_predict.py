@@ -121,6 +121,13 @@ def test_experts_over_all_accelerators(tmp_path, mixture):
     assert (status, found["fits"]) == (0, "true")
 
 
+def test_an_engine_under_a_longer_name_is_said_to_be_taken_as_the_known_one(tmp_path, dense):
+    row = {"model": dense, **ROW, "engine": "NIM (trtllm)"}
+    status, (found,) = answers("predict", table(tmp_path / "rows.csv", row))
+    assert status == 0
+    assert "'nim (trtllm)' taken as trtllm" in found["reason"]
+
+
 def test_experts_over_some_are_said_to_be_taken_as_over_all_where_the_engine_can(tmp_path, mixture):
     row = {"model": mixture, "class": "h100-sxm", "engine": "sglang", "tp": 4, "ep": 2}
     status, (found,) = answers("predict", table(tmp_path / "rows.csv", row))

@@ -36,7 +36,7 @@ ODD = [
 NUMBER = st.integers(-2, 2**70).map(str) | st.floats().map(str)
 CELL = st.sampled_from(ODD) | NUMBER | st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
 VALUE: Any = CELL | st.none() | st.booleans() | st.floats() | st.lists(st.integers(), max_size=2)
-MODEL = st.sampled_from(["Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "gpt-oss-120b", "gemma-3-27b-it", ".", "\0"])
+MODEL = st.sampled_from(["Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "gpt-oss-120b", ".", "\0", "./a\nb"])
 CLASS = st.sampled_from(["h100-sxm", "t4", "mi300x", "gb300", "H100"])
 
 

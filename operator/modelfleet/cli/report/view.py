@@ -150,7 +150,7 @@ def _tiles(plan: ClassPlan, demand: Demand, binding: Wanted) -> Iterator[Tile]:
     yield Tile("layout", layouts(plan), f"on {plan.class_name}")
     yield Tile("replicas", f"{sum(pool.replicas for pool in plan.pools)}", count(plan.accelerators, "accelerator"))
     yield Tile("cost", cost(plan).removesuffix(" an hour"), "an hour" if plan.cost_per_hour is not None else "")
-    yield Tile("load", f"{rounded(demand.total_rps, 3)} req/s", _headroom(plan, demand))
+    yield _load_tile(plan, demand)
     yield _time_tile("TTFT", first.ttft_at_share_s, limits.ttft_s, first)
     yield _time_tile("TPOT", tokens.tpot_at_share_s, limits.tpot_s, tokens)
     yield Tile("concurrency", rounded(predicted.concurrency, 3), "requests in flight in a replica")
@@ -162,9 +162,15 @@ def _pool(plan: ClassPlan, role: Role) -> Pool:
     return next((pool for pool in plan.pools if pool.role is role), plan.pool)
 
 
-def _headroom(plan: ClassPlan, demand: Demand) -> str:
-    capacity = min(pool.predicted.knee_rps * pool.replicas for pool in plan.pools)
-    return f"the promise holds up to {rounded(capacity, 3)}"
+def _load_tile(plan: ClassPlan, demand: Demand) -> Tile:
+    """The load as the user stated it, and up to where the promise holds in the same unit."""
+    in_flight = demand.rps == 0
+    capacity = min(
+        (pool.predicted.knee_concurrency if in_flight else pool.predicted.knee_rps) * pool.replicas
+        for pool in plan.pools
+    )
+    stated = f"{rounded(demand.concurrency, 3)} in flight" if in_flight else f"{rounded(demand.total_rps, 3)} req/s"
+    return Tile("load", stated, f"the promise holds up to {rounded(capacity, 3)}")
 
 
 def _time_tile(name: str, value_s: float, limit_s: float, predicted: Predicted) -> Tile:

@@ -95,5 +95,7 @@ def _why(best: BestOf, kept: Sequence[BestOf], cases: Sequence[Case]) -> str:
     missing = {case.layout for case in cases} - {top.layout for top in kept}
     parts = [sentence]
     parts += [f"others give {listed(others)}"] if others else []
+    more = any(top.output_tokens_per_s_per_accelerator > best.output_tokens_per_s_per_accelerator for top in kept)
+    parts += ["what is predicted more surely, or within a tenth and simpler, comes first"] if more else []
     parts += [f"{listed(str(layout) for layout in sorted(missing))} cannot keep both times"] if missing else []
     return "; ".join(parts)

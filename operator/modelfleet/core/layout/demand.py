@@ -28,6 +28,9 @@ class Wanted:
     limits: Limits
     lengths: Lengths
     """Of this objective's own requests."""
+    long_prompt_tokens: float
+    """What has to be prefilled of the longest prompt that must be in time: the 95th percentile, or that of the share
+    where it is lower."""
     rps: float
 
 
@@ -91,8 +94,21 @@ def _wanted(index: int, objective: Objective) -> Wanted:
     else:
         output = _output(objective.lengths)
         rps = (objective.load_concurrency or 1.0) / (objective.ttft_s + output * objective.tpot_s)
-    own = _mixture([(rps, objective.lengths)])
-    return Wanted(index=index, objective=objective, limits=limits, lengths=own, rps=rps)
+    return Wanted(
+        index=index,
+        objective=objective,
+        limits=limits,
+        lengths=_mixture([(rps, objective.lengths)]),
+        long_prompt_tokens=_long_prompt(objective),
+        rps=rps,
+    )
+
+
+def _long_prompt(objective: Objective) -> float:
+    regime = objective.lengths
+    p50, p95 = regime.input_p50_tokens, regime.input_p95_tokens
+    deviations = NormalDist().inv_cdf(min(objective.share, 0.95)) / _Z95
+    return max(1.0, p50 * exp(deviations * log(p95 / p50)) - regime.shared_prefix_tokens)
 
 
 def _input(regime: LengthRegime) -> float:

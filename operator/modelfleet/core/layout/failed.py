@@ -70,6 +70,24 @@ def too_slow(ask: Ask, layout: Layout, wanted: Wanted, slow: tuple[float, str], 
     )
 
 
+def prompt_too_long(ask: Ask, layout: Layout, wanted: Wanted, budget: Budget, margin: Margin) -> Failure:
+    """The longest prompt that must be in time is not, however empty the replica is."""
+    reached = budget.prompt_s(wanted.long_prompt_tokens) * margin.tpot
+    return Failure(
+        class_name=ask.candidate.name,
+        layout=layout,
+        check=Check.TTFT,
+        field=objective_place(ask.question, wanted.index, "ttft"),
+        wanted=wanted.limits.ttft_s,
+        reached=reached,
+        unit="s",
+        sentence=f"on {layout} a prompt of {rounded(wanted.long_prompt_tokens)} tokens takes up to {seconds(reached)}"
+        f" {margin.said('tpot')} in steps of {budget.tokens} tokens, the largest inside tpot"
+        f" {exact_seconds(ask.demand.tpot_s)}, and ttft of objective {wanted.objective.name} is"
+        f" {exact_seconds(wanted.limits.ttft_s)}",
+    )
+
+
 def share_not_kept(ask: Ask, layout: Layout, wanted: Wanted, light: Prediction) -> Failure:
     """The mean of a lone request is inside, the wanted share is not."""
     margin = Margin.of(light)

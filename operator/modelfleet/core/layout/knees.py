@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -9,7 +10,6 @@ from modelfleet.core.layout.ask import MOST_SEQUENCES, Ask
 from modelfleet.core.layout.demand import Wanted
 from modelfleet.core.layout.settings import sequence_cap
 from modelfleet.core.layout.shape import Layout
-from modelfleet.core.layout.token_budget import BUDGETS
 from modelfleet.core.layout.wording import percent
 from modelfleet.core.perf.case import Case, Limits
 from modelfleet.core.perf.knee import find_knee
@@ -53,58 +53,72 @@ def replica_of(ask: Ask, layout: Layout, tokens: int, profile: Profile | None) -
     return replica(ask.case(layout, budget=tokens, cap=cap), ask.demand.lengths, profile)
 
 
-def with_cache(ask: Ask, it: Replica, light: Prediction) -> tuple[Replica, Break | Wanted]:
-    """The replica with the budget whose activation leaves enough KV cache: where requests wait for the cache, a smaller
-    budget may carry more load. An objective, where no load keeps it."""
-    best, broken = it, break_of(ask, it, light)
-    for tokens in reversed(BUDGETS):
-        if ask.question.pins.token_budget or not _starved(ask, best, broken):
-            break
-        if tokens < (it.case.setup.token_budget or 0):
-            smaller = replica_of(ask, it.case.layout, tokens, it.profile)
-            less = break_of(ask, smaller, light) if smaller.most > best.most else broken
-            if isinstance(less, Break) and _rate(less) > _rate(broken):
-                best, broken = smaller, less
-    return best, _named(ask, best, light, broken) if isinstance(broken, Break) else broken
+@dataclass(frozen=True)
+class Goal:
+    """One objective as the mixture has to keep it, at the pessimistic end.
 
-
-def break_of(ask: Ask, it: Replica, light: Prediction) -> Break | Wanted:
-    """The knee of the binding objective; the objective that no load keeps, if there is one.
-
-    An objective's request waits as one of the mixture does and is prefilled as itself: its limit for the mixture's
-    first token is its own, moved by what the two differ when alone.
+    Its request waits as one of the mixture does and is prefilled as itself: the limit for the mixture's first token is
+    its own plus `moved_s`, by which the two differ when alone.
     """
+
+    wanted: Wanted
+    limits: Limits
+    moved_s: float
+
+    def inside(self, at: Prediction) -> bool:
+        """Whether the predicted times at the wanted share are inside the promise, without the margin."""
+        promised = self.wanted.limits
+        ttft_s, tpot_s = at_share(at, promised.share)
+        return ttft_s <= promised.ttft_s + self.moved_s and tpot_s <= promised.tpot_s
+
+
+def goals_of(ask: Ask, case: Case, light: Prediction, profile: Profile | None) -> tuple[Goal, ...]:
+    """The goals of all objectives; `light` is one request of the mixture alone."""
     margin = Margin.of(light)
-    found: list[Break] = []
+    goals = []
     for wanted in ask.demand.wanted:
-        limits = wanted.limits
-        moved = light.ttft_s - own_light(ask, it.case, wanted, light, it.profile).ttft_s
-        ttft_s = limits.ttft_s / margin.ttft + moved
-        if ttft_s <= 0:
-            return wanted
-        tight = Limits(ttft_s=ttft_s, tpot_s=limits.tpot_s / margin.tpot, share=limits.share)
-        knee = find_knee(it.case, ask.demand.lengths, tight, it.profile)
+        limits, alone = wanted.limits, light
+        if len(ask.demand.wanted) > 1:
+            alone = predict(case, wanted.lengths, Load(concurrency=1), profile)
+        moved = light.ttft_s - alone.ttft_s
+        ttft_s, tpot_s = limits.ttft_s / margin.ttft + moved, limits.tpot_s / margin.tpot
+        goals.append(Goal(wanted, Limits(ttft_s=ttft_s, tpot_s=tpot_s, share=limits.share), moved))
+    return tuple(goals)
+
+
+def with_cache(ask: Ask, it: Replica, goals: Sequence[Goal], sizes: Sequence[int]) -> tuple[Replica, Break | Wanted]:
+    """The replica with the budget whose activation leaves enough KV cache: where requests wait for the cache, a smaller
+    budget, one of `sizes`, may carry more load. An objective, where no load keeps it."""
+    best, broken = it, break_of(ask, it, goals)
+    for tokens in sizes:
+        if not _starved(ask, best, broken):
+            break
+        smaller = replica_of(ask, it.case.layout, tokens, it.profile)
+        less = break_of(ask, smaller, goals) if smaller.most > best.most else broken
+        if isinstance(less, Break) and _rate(less) > _rate(broken):
+            best, broken = smaller, less
+    return best, broken
+
+
+def break_of(ask: Ask, it: Replica, goals: Sequence[Goal]) -> Break | Wanted:
+    """The knee of the binding objective; the objective that no load keeps, if there is one."""
+    found: list[Break] = []
+    for goal in goals:
+        knee = find_knee(it.case, ask.demand.lengths, goal.limits, it.profile) if goal.limits.ttft_s > 0 else None
         if knee is None:
-            return wanted
-        found.append(Break(knee, wanted))
+            return goal.wanted
+        found.append(Break(knee, goal.wanted))
     return min(found, key=lambda one: one.knee.requests_per_s)
 
 
-def own_light(ask: Ask, case: Case, wanted: Wanted, light: Prediction, profile: Profile | None) -> Prediction:
-    """One request of this objective alone; `light` is one of the mixture, which is the same for a single objective."""
-    if len(ask.demand.wanted) == 1:
-        return light
-    return predict(case, wanted.lengths, Load(concurrency=1), profile)
-
-
-def _named(ask: Ask, it: Replica, light: Prediction, broken: Break) -> Break:
+def named(ask: Ask, it: Replica, goals: Sequence[Goal], broken: Break) -> Break:
     """Waiting for room in the cache shows as a late first token or as the end of throughput: where twice the cache
     would carry a tenth more, it is the cache that ends first."""
     if not _kv_limited(ask, it) or broken.knee.bound in ("kv", "tpot"):
         return broken
     case = replace(it.case, setup=replace(it.case.setup, sequence_cap=2 * (it.case.setup.sequence_cap or 1)))
     twice = replace(it.profile or Profile(), kv_tokens=2 * it.memory.kv_tokens)
-    more = break_of(ask, replace(it, case=case, profile=twice), light)
+    more = break_of(ask, replace(it, case=case, profile=twice), goals)
     if _rate(more) < _TELLING * broken.knee.requests_per_s:
         return broken
     return replace(broken, knee=replace(broken.knee, bound="kv"))

@@ -84,12 +84,10 @@ def _schemes(ask: Ask, case: Case) -> dict[str, str]:
 
 def _admission(ask: Ask, budget: Budget, predicted: Predicted) -> Admission:
     binding = min(ask.demand.wanted, key=lambda one: one.limits.ttft_s)
-    longest = max(ask.demand.lengths.input_p95_tokens or 0.0, ask.demand.lengths.input_tokens)
-    fresh = max(1.0, longest - ask.demand.lengths.shared_prefix_tokens)
     return decide_admission(
         ask.question.engine_version,
         ttft_s=binding.limits.ttft_s,
-        prefill_s=fresh / budget.prefill_tokens_per_s,
+        prefill_s=budget.prompt_s(binding.long_prompt_tokens),
         prefill_tokens_per_s=budget.prefill_tokens_per_s,
         knee_concurrency=predicted.knee_concurrency,
     )

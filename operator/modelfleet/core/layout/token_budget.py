@@ -25,6 +25,11 @@ class Budget:
     tokens: int
     step_s: float
     prefill_tokens_per_s: float
+    ranks: int = 1
+
+    def prompt_s(self, tokens: float) -> float:
+        """The time of one prompt in full steps of its rank."""
+        return tokens * self.ranks / self.prefill_tokens_per_s
 
 
 def budget_of(case: Case, demand: Demand, tokens: int, running: float) -> Budget:
@@ -39,7 +44,7 @@ def budget_of(case: Case, demand: Demand, tokens: int, running: float) -> Budget
         decode_context_tokens=demand.context_tokens,
     )
     step_s = step_time(case, batch).total_s
-    return Budget(tokens=tokens, step_s=step_s, prefill_tokens_per_s=prompt * stages / step_s)
+    return Budget(tokens=tokens, step_s=step_s, prefill_tokens_per_s=prompt * stages / step_s, ranks=ranks)
 
 
 def largest_budget(case: Case, demand: Demand, running: float, tpot_s: float) -> Budget | None:

@@ -28,6 +28,8 @@ def seconds(value: float) -> str:
 
 def exact_seconds(value: float) -> str:
     """A time that the user stated, as a duration that can be written back: 500ms, 2s."""
+    if not isfinite(value):
+        return f"{value:g} s"
     milliseconds = round(value * 1e3)
     if milliseconds < 1:
         return f"{value * 1e6:g}µs"

@@ -106,7 +106,7 @@ def test_any_question_gets_a_plan_or_the_bound_that_cannot_hold(asked):
 
 @FEW
 @given(asked=questions())
-def test_no_plan_violates_memory_fabric_or_bounds(asked):
+def test_no_plan_violates_memory_fabric_bounds_or_its_own_promise(asked):
     hardware = {one.name: one.hardware for one in asked.candidates}
     got = answer(asked)
     for plan in (*got.plans, *(offer.plan for offer in got.offers)):
@@ -117,6 +117,10 @@ def test_no_plan_violates_memory_fabric_or_bounds(asked):
             assert pool.layout.tensor <= chip.domain
             assert pool.setup.token_budget is not None
             assert pool.predicted.kv_tokens > 0
+        if plan.rolled_out and len(asked.objectives) == 1 and plan in got.plans:
+            at, promised = plan.pool.predicted, asked.objectives[0]
+            assert at.ttft_at_share_s <= promised.ttft_s
+            assert at.tpot_at_share_s <= promised.tpot_s
     most = asked.bounds.max_accelerators
     assert all(most is None or plan.accelerators <= most for plan in got.plans)
 

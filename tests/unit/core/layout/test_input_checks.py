@@ -7,6 +7,7 @@ import pytest
 
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.layout.input_checks import problems_of
+from modelfleet.core.layout.prose import tell
 from modelfleet.core.layout.question import Bounds, Pins, Question, Strategy
 from questions import objective, question
 
@@ -124,6 +125,7 @@ def test_bad_input_is_one_sentence_with_its_field(asked, field, says):
     assert says in fatal[0].sentence
     assert field in fatal[0].sentence
     assert got.plans == ()
+    assert fatal[0].sentence.split(":")[0] in tell(asked, got).replace("\n", " ").replace("  ", " ")
 
 
 ADVICE = [

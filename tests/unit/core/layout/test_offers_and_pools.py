@@ -83,7 +83,7 @@ def test_a_short_prompt_is_not_charged_for_the_long_ones_it_shares_a_pool_with()
 
 
 def test_objectives_that_no_pool_keeps_together_are_offered_apart():
-    quick = objective(name="quick", ttft_s=0.3, tpot_s=0.03, share=0.95, load_rps=5.0)
+    quick = objective(name="quick", tpot_s=0.03, share=0.95, load_rps=5.0)
     lengths = {
         "input_p50_tokens": 48_000,
         "input_p95_tokens": 90_000,

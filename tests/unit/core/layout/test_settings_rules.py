@@ -129,5 +129,6 @@ def test_numbers_are_rounded_in_sentences(value, text):
 
 
 def test_durations_read_as_they_are_written():
+    assert exact_seconds(float("inf")) == "inf s"
     assert [exact_seconds(value) for value in (0.5, 2.0, 1.5, 5e-6)] == ["500ms", "2s", "1500ms", "5µs"]
     assert [seconds(value) for value in (0.0123, 1.234, 4.2e-5)] == ["12 ms", "1.23 s", "42 µs"]
