@@ -34,7 +34,7 @@ def _lines(page: Page) -> Iterator[str]:
             [(one.name, one.layout, one.weights, one.replicas, one.accelerators, one.cost) for one in page.classes],
         )
     if page.offers:
-        yield from _section("What would work near this", (f"{one.write}: {one.sentence}" for one in page.offers))
+        yield from _section("What would work near this", (f"{one.change}: {one.sentence}" for one in page.offers))
     if page.rejected:
         yield from _rejected(page.rejected)
     yield from _facts("Quantization and speculation", page.weights)

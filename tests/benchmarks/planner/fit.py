@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from benchmarks.planner.design_matrix import COLUMN, Array, Matrix
 from benchmarks.planner.rows import Measured, missing, silicon
 from modelfleet.core.perf.constants import NAMES
-from modelfleet.core.perf.memory import max_concurrent_sequences
 from modelfleet.core.perf.numbers import generation, unit
+from modelfleet.core.perf.serving import replica
 
 TARGET = Path(__file__).parents[3] / "operator" / "modelfleet" / "core" / "perf" / "fitted.py"
 
@@ -76,7 +76,7 @@ BELOW_CLIFF = 0.9
 
 def usable(rows: Sequence[Measured]) -> list[Measured]:
     """Rows below the KV cliff: past it a time says how long the run was."""
-    return [row for row in rows if row.concurrency <= BELOW_CLIFF * max_concurrent_sequences(row.case, row.lengths)]
+    return [row for row in rows if row.concurrency <= BELOW_CLIFF * replica(row.case, row.lengths).most]
 
 
 class Fit:

@@ -14,6 +14,11 @@ from modelfleet.core.perf.serving import predict
 from modelfleet.core.perf.workload import Lengths, Load
 
 _STEPS = 72
+_SCALES = (1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
+_ENDS_EARLY = (
+    " The plan ends before the line falls: a step with the whole token budget has to stay inside TPOT, and a prompt of"
+    " the 95th percentile inside TTFT."
+)
 _BOUNDS = {"ttft": "TTFT", "tpot": "TPOT", "kv": "KV room", "throughput": "throughput"}
 
 
@@ -56,6 +61,8 @@ class Subject:
     lengths: Lengths
     limits: Limits
     tight: Limits
+    stated_ttft_s: float
+    """As the objective says it; `limits` may have it moved."""
     profile: Profile | None = None
 
 
@@ -74,6 +81,7 @@ def subject_of(case: Case, demand: Demand, binding: Wanted, profile: Profile | N
             ttft_s=limits.ttft_s / (1 + light.ttft_uncertainty) + moved,
             tpot_s=limits.tpot_s / (1 + light.uncertainty),
         ),
+        stated_ttft_s=limits.ttft_s,
         profile=profile,
     )
 
@@ -89,13 +97,13 @@ def curve(pool: Pool, subject: Subject) -> Curve:
     """The curve of the pool's replicas together."""
     predicted, limits = pool.predicted, subject.limits
     knee, target = predicted.knee_rps * pool.replicas, predicted.requests_per_s * pool.replicas
-    most = 1.3 * max(knee, target)
+    most = _scale(subject, max(knee, target), pool)
     points = [_Point(0.0, 0.0, 0.0), *(_point(subject, most * step / _STEPS, pool) for step in range(1, _STEPS + 1))]
     likely = [(point.load / most * 100, 100 - point.likely / most * 100) for point in points]
     sure = [(point.load / most * 100, 100 - point.sure / most * 100) for point in points]
     ticks = _ticks(most)
     bound = _BOUNDS.get(predicted.knee_bound, predicted.knee_bound)
-    knee_text = f"the promise holds up to {rounded(knee, 3)} a second; {bound} breaks first"
+    knee_text = f"the plan holds up to {rounded(knee, 3)} a second; {bound} ends it"
     target_text = f"the load to serve, {rounded(target, 3)} a second"
     return Curve(
         ideal="0,100 100,0",
@@ -110,10 +118,21 @@ def curve(pool: Pool, subject: Subject) -> Curve:
         widest=max((tick.text for tick in ticks), key=len),
         knee_text=knee_text,
         target_text=target_text,
-        caption=f"Requests a second that finish inside TTFT {exact_seconds(limits.ttft_s)} and TPOT"
-        f" {exact_seconds(limits.tpot_s)}, of all replicas. The promise wants {share(limits.share)} inside.",
+        caption=f"Requests a second that finish inside TTFT {exact_seconds(subject.stated_ttft_s)} and TPOT"
+        f" {exact_seconds(limits.tpot_s)}, of all replicas. The promise wants {share(limits.share)} inside."
+        + (_ENDS_EARLY if most > _SCALES[0] * max(knee, target) else ""),
         spoken=f"Goodput against load: {target_text}; {knee_text}",
     )
+
+
+def _scale(subject: Subject, least: float, pool: Pool) -> float:
+    """The load at the right end: the first beyond which few requests are inside the promise, so that the break is seen
+    also where something else ends the plan before (a long prompt's own time, say)."""
+    for factor in _SCALES:
+        at = _point(subject, factor * least, pool)
+        if at.sure < 0.5 * subject.limits.share * at.load:
+            return factor * least
+    return _SCALES[-1] * least
 
 
 def _point(subject: Subject, load: float, pool: Pool) -> _Point:

@@ -121,10 +121,8 @@ def _cap_reason(ask: Ask, case: Case, predicted: Predicted) -> Reason:
     if ask.question.pins.sequence_cap is not None:
         sentence = f"{cap} sequences at the same time, as {place(ask.question, 'pins.sequence_cap')} says"
     elif cap in (MOST_SEQUENCES, case.setup.token_budget):
-        sentence = (
-            f"{cap} sequences at the same time: the KV cache has room for more, a step of {case.setup.token_budget}"
-            " tokens or the engine's largest default has not"
-        )
+        end = f"a step of {cap} tokens has none left" if cap == case.setup.token_budget else "the engine takes no more"
+        sentence = f"{cap} sequences at the same time: the KV cache has room for more, {end}"
     else:
         rank = " of a rank" if case.layout.data > 1 else ""
         sentence = (

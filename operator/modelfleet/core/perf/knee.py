@@ -62,5 +62,6 @@ def _bound(it: Replica, past: Prediction, limits: Limits) -> str:
     step = past.spread.share(float("inf"), limits.tpot_s)
     if step <= first:
         return "tpot"
-    crowded = past.running > 0.8 * it.most
-    return "kv" if crowded and it.bound == "kv" else "ttft"
+    if past.running < 0.8 * it.most:
+        return "ttft"
+    return "kv" if it.bound == "kv" else "throughput"

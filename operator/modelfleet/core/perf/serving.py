@@ -90,10 +90,11 @@ def check(lengths: Lengths, load: Load) -> None:
 def replica(case: Case, lengths: Lengths, profile: Profile | None = None) -> Replica:
     """The case with its memory and the most requests that it runs at the same time."""
     memory = memory_use(case)
-    room = float(max_concurrent_sequences(case, lengths))
+    held = _held(case, lengths)
+    room = float(max_concurrent_sequences(case, held))
     if profile and profile.kv_tokens is not None:
         memory = replace(memory, kv_tokens=profile.kv_tokens, reason=f"{profile.kv_tokens} KV tokens, as measured")
-        room = profile.kv_tokens / held_tokens(lengths)
+        room = profile.kv_tokens / held_tokens(held)
     prompt = max(lengths.input_tokens - lengths.shared_prefix_tokens, 1.0)
     budget = token_budget(case) * case.layout.data * lengths.output_tokens / prompt
     bounds = (("kv", room), ("cap", sequence_cap(case)), ("budget", max(budget, 1.0)))
@@ -107,6 +108,15 @@ def replica(case: Case, lengths: Lengths, profile: Profile | None = None) -> Rep
         most=max(most, 1.0),
         bound=bound,
     )
+
+
+def _held(case: Case, lengths: Lengths) -> Lengths:
+    """Lengths whose mean holding is what the engine sets aside.
+
+    TensorRT-LLM keeps room for whole outputs from the start (its default policy GUARANTEED_NO_EVICT), the others give
+    room as tokens come.
+    """
+    return replace(lengths, output_tokens=2 * lengths.output_tokens) if case.setup.engine == "trtllm" else lengths
 
 
 def _generation_s(it: Replica, now: Pace) -> float:

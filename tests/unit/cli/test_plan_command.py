@@ -101,7 +101,7 @@ def test_a_promise_that_nothing_keeps_is_said_with_what_would_work(capsys: Captu
     status, out, _ = plan(capsys, **IMPOSSIBLE)
     assert status == 1
     assert out.splitlines()[1].startswith("  Nothing keeps the promise: ")
-    assert "\nWhat would work near this\n  - --t" in out
+    assert "\nWhat would work near this\n  - looser objective: with --t" in out
 
 
 def test_several_classes_are_compared(capsys: Captured):
