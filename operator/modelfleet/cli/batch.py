@@ -62,6 +62,11 @@ def run_batch(arguments: argparse.Namespace, batch: Batch) -> int:
     except TableError as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `main` knows what to do when the reader has seen enough
+        raise
+    except OSError as error:
+        print(f"modelfleet: {arguments.output}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("modelfleet: stopped", file=sys.stderr)
         return 130

@@ -24,6 +24,7 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import with_context_that_fits
+from modelfleet.core.perf.numbers import usual_kv_scheme
 from modelfleet.core.perf.workload import EngineSetup, Lengths, Load
 
 Lookup = Callable[[str], ModelFacts]
@@ -89,27 +90,32 @@ def class_entry(name: str) -> CatalogEntry:
     return entry
 
 
-def layout_of(cells: Cells, facts: ModelFacts, engine: str, notes: list[str]) -> Layout:
-    """The degrees of parallelism that the row names; absent ones are 1."""
+def layout_of(cells: Cells, facts: ModelFacts, case: tuple[str, Hardware], notes: list[str]) -> Layout:
+    """The degrees of parallelism that the row names for an engine and an accelerator; absent ones are 1."""
+    engine, hardware = case
     tensor, pipeline, data = (whole(cells, column, _MOST_DEGREE) or 1 for column in ("tp", "pp", "dp"))
-    layout = Layout(tensor, pipeline, data, expert=_experts_apart(cells, tensor * data, engine, notes))
+    spread = tensor * data
+    degree = _expert_degree(cells, spread)
+    if degree not in (1, spread) and not spreads_partly(degree, spread, engine):
+        raise RowError(f"ep: experts are spread over tensor × data, so ep is 1 or {spread} here, not {degree}")
+    if degree * degree == spread > hardware.domain and 1 in (tensor, data) and engine != "vllm":
+        # Published tables label N accelerators as N × N where experts are cut and spread; no fabric joins so many.
+        tensor, data = (degree, 1) if data == 1 else (1, degree)
+        notes.append(f"{spread} accelerators with ep {degree} read as {degree}: the fabric joins {hardware.domain}")
+    elif degree not in (1, spread):
+        notes.append(f"experts over {degree} of {spread} predicted as over all")
+    layout = Layout(tensor, pipeline, data, expert=degree > 1)
     check_layout(layout, facts)
     return layout
 
 
-def _experts_apart(cells: Cells, spread: int, engine: str, notes: list[str]) -> bool:
+def _expert_degree(cells: Cells, spread: int) -> int:
     found = text(cells, "ep").lower()
     if found in ("on", "true", "yes"):
-        return True
+        return spread
     if found in ("off", "false", "no", "0", "0.0"):
-        return False
-    degree = whole(cells, "ep", _MOST_DEGREE) or 1
-    if degree in (1, spread):
-        return degree > 1
-    if not spreads_partly(degree, spread, engine):
-        raise RowError(f"ep: experts are spread over tensor × data, so ep is 1 or {spread} here, not {degree}")
-    notes.append(f"experts over {degree} of {spread} predicted as over all")
-    return True
+        return 1
+    return whole(cells, "ep", _MOST_DEGREE) or 1
 
 
 def spreads_partly(degree: int, spread: int, engine: str) -> bool:
@@ -148,14 +154,18 @@ def scheme_of(cells: Cells, facts: ModelFacts) -> Scheme:
     return _SCHEMES[word]
 
 
-def _kv_scheme(cells: Cells) -> Scheme:
+def _kv_scheme(cells: Cells, weights: Scheme, notes: list[str]) -> Scheme:
     found = text(cells, "kv_precision").lower().replace("-", "_")
-    if found in ("", "auto"):
+    if not found:
+        usual = usual_kv_scheme(weights)
+        notes += ["fp8 KV cache assumed"] if usual is Scheme.FP8 else []
+        return usual
+    if found == "auto":
         return Scheme.BF16
     scheme = _SCHEMES.get(found)
     if scheme not in _KV_SCHEMES:
-        usual = ", ".join(_KV_SCHEMES)
-        raise RowError(f"kv_precision: {clipped(found)} is not a KV cache's; write {usual} or leave it empty")
+        words = ", ".join(_KV_SCHEMES)
+        raise RowError(f"kv_precision: {clipped(found)} is not a KV cache's; write {words} or leave it empty")
     return scheme
 
 
@@ -176,11 +186,12 @@ def setup_of(cells: Cells, facts: ModelFacts, notes: list[str]) -> EngineSetup:
     """What the engine is started with; absent settings are the engine's own defaults."""
     fraction = share(cells, "memory_fraction")
     defaults = EngineSetup()
+    weights = scheme_of(cells, facts)
     return EngineSetup(
         engine=engine_of(cells, notes),
         version=text(cells, "engine_version").lower().removeprefix("v"),
-        weights=scheme_of(cells, facts),
-        kv=_kv_scheme(cells),
+        weights=weights,
+        kv=_kv_scheme(cells, weights, notes),
         memory_fraction=defaults.memory_fraction if fraction is None else fraction,
         token_budget=whole(cells, "token_budget", MOST_TOKENS),
         sequence_cap=whole(cells, "sequence_cap", MOST_REQUESTS),
@@ -220,7 +231,7 @@ def asked(cells: Cells, lookup: Lookup) -> Asked:
     hardware = hardware_of(cells)
     notes: list[str] = []
     setup = setup_of(cells, facts, notes)
-    layout = layout_of(cells, facts, setup.engine, notes)
+    layout = layout_of(cells, facts, (setup.engine, hardware), notes)
     lengths = lengths_of(cells, setup, notes)
     load = _load(cells, notes)
     case = with_context_that_fits(Case(facts=facts, hardware=hardware, layout=layout, setup=setup))

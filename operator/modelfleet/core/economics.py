@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from modelfleet.core.layout.answer import Economics
 from modelfleet.core.layout.question import ApiPrice, EconomicsWish
-from modelfleet.core.layout.wording import count, listed, percent, rounded
+from modelfleet.core.layout.wording import count, listed, percent, rate, rounded
 
 _MILLION = 1_000_000
 _HOUR_S = 3600
@@ -124,7 +124,7 @@ def _sentence(
     if even is None:
         tail = "no load breaks even: a replica that is full inside the promise costs more than the API"
     else:
-        tail = f"self-hosting is cheaper above {rounded(even)} requests/s sustained on {least}"
+        tail = f"self-hosting is cheaper above {rate(even)} sustained on {least}"
     return f"{against}; {tail}{reasons or '; no reason besides the price is stated'}"
 
 

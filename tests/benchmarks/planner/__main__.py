@@ -172,6 +172,7 @@ def _tails(found: dict[str, Any]) -> list[str]:
     ]
     for one in found["open_loops"]:
         parts = [f"{one[part][name]:.3f}" for name in ("ttft_mean", "tpot_mean") for part in _PARTS]
+        parts[2] = "the queue grows" if one["saturated"] else parts[2]
         lines.append(f"| {one['name']} | {' | '.join(parts)} |")
     off = [abs(one["formula"] - one["replayed"]) for one in found["formula_against_replay"]]
     lines += [

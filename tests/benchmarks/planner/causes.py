@@ -17,8 +17,8 @@ _CAUSES = {
         "DeepSeek-V3",
         "h200",
         "trtllm",
-    ): "attention data parallelism holds prompts back until all ranks have one; for how "
-    "long is a setting that the source does not state",
+    ): "attention data parallelism was measured with this architecture only: left out, "
+    "nothing is known of how long the engine holds prompts back until all ranks have one",
     ("DeepSeek-V3", "b200", "trtllm"): "some rows ran with multi-token prediction and are not marked: the same "
     "configuration stands twice, at half the TPOT",
     ("GLM-5", "h200", "sglang"): "past the cliff: 39 of 64 requests ran, as many as a 16-bit cache has room for; the "

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.planner.rows import CLASSES, DATA, kv_scheme, scheme
+from benchmarks.planner.rows import CLASSES, DATA, scheme
 from modelfleet.core.catalog import CATALOG
 from modelfleet.core.layout.best_of import best_of
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.known import known
 from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.numbers import usual_kv_scheme
 from modelfleet.core.perf.serving import predict
 from modelfleet.core.perf.workload import EngineSetup, Lengths, Load
 
@@ -105,7 +106,9 @@ def _question(row: dict[str, str], points: dict[tuple[str, ...], list[Point]]) -
     weights = scheme(row["precision"] or "bf16", facts)
     measured = tuple(points[_key(row, "model")])
     hardware = CATALOG[CLASSES.get(row["system"], row["system"])].hardware
-    setup = EngineSetup(engine=row["backend"], version=measured[0].version, weights=weights, kv=kv_scheme(weights))
+    setup = EngineSetup(
+        engine=row["backend"], version=measured[0].version, weights=weights, kv=usual_kv_scheme(weights)
+    )
     return Question(
         case=Case(facts=facts, hardware=hardware, layout=Layout(), setup=setup),
         lengths=Lengths(input_tokens=float(row["isl"]), output_tokens=float(row["osl"])),

@@ -38,11 +38,17 @@ class _Running:
     request: Request
     prefilled: int = 0
     generated: int = 0
+    again: int = 0
+    """Tokens that were generated before it lost its place; they are prefilled with the prompt."""
     first_s: float = 0.0
 
     @property
+    def prompt(self) -> int:
+        return self.request.input_tokens + self.again
+
+    @property
     def held(self) -> int:
-        return self.prefilled + self.generated
+        return self.prefilled + self.generated - self.again
 
 
 @dataclass
@@ -58,33 +64,33 @@ class _Rank:
     def step(self) -> tuple[list[_Running], list[tuple[_Running, int]]]:
         """Those that decode, and the prompt chunks, of the next step; running requests go before waiting ones."""
         self._make_room()
-        decoding = [one for one in self.running if one.prefilled >= one.request.input_tokens]
+        decoding = [one for one in self.running if one.prefilled >= one.prompt]
         left = self.budget - len(decoding)
         chunks = []
         for one in self.running:
-            if one.prefilled < one.request.input_tokens and left > 0:
-                taken = min(left, one.request.input_tokens - one.prefilled)
+            if one.prefilled < one.prompt and left > 0:
+                taken = min(left, one.prompt - one.prefilled)
                 chunks.append((one, taken))
                 left -= taken
         while self.waiting and left > 0 and len(self.running) < self.cap and self._fits(self.waiting[0]):
             one = self.waiting.popleft()
             self.running.append(one)
-            taken = min(left, one.request.input_tokens)
+            taken = min(left, one.prompt)
             chunks.append((one, taken))
             left -= taken
         return decoding, chunks
 
     def _promised(self) -> int:
-        return sum(max(one.held, one.request.input_tokens) for one in self.running)
+        return sum(max(one.held, one.prompt) for one in self.running)
 
     def _fits(self, one: _Running) -> bool:
-        return self._promised() + one.request.input_tokens <= self.kv_tokens
+        return self._promised() + one.prompt <= self.kv_tokens
 
     def _make_room(self) -> None:
         """The youngest goes back to the queue and starts again when the cache is full (recomputation)."""
         while len(self.running) > 1 and self._promised() + len(self.running) > self.kv_tokens:
             youngest = self.running.pop()
-            youngest.prefilled = 0
+            youngest.prefilled, youngest.again = 0, youngest.generated
             self.waiting.appendleft(youngest)
 
 
@@ -132,7 +138,7 @@ def _advance(case: Case, ranks: list[_Rank], now: float, found: list[Times | Non
     now += step_time(case, batch).total_s
     for one, taken in chunks:
         one.prefilled += taken
-    finishing = [one for one, _ in chunks if one.prefilled >= one.request.input_tokens]
+    finishing = [one for one, _ in chunks if one.prefilled >= one.prompt]
     for one in [*decoding, *finishing]:
         one.generated += 1
         if one.generated == 1:

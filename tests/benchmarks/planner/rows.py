@@ -14,6 +14,7 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
 from modelfleet.core.model.known import known
 from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.numbers import usual_kv_scheme
 from modelfleet.core.perf.workload import EngineSetup, Lengths
 
 DATA = Path(os.environ.get("MODELFLEET_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -91,7 +92,7 @@ def _measured(cells: dict[str, str]) -> Measured | None:
     precision = cells["precision"] or "bf16"
     weights = scheme(precision, facts)
     setup = EngineSetup(
-        engine=cells["backend"], version=cells["backend_version"], weights=weights, kv=kv_scheme(weights)
+        engine=cells["backend"], version=cells["backend_version"], weights=weights, kv=usual_kv_scheme(weights)
     )
     return Measured(
         name=cells["id"],
@@ -105,12 +106,6 @@ def _measured(cells: dict[str, str]) -> Measured | None:
         ttft_s=float(cells["silicon_ttft_ms"]) / 1000,
         tpot_s=float(cells["silicon_tpot_ms"]) / 1000,
     )
-
-
-def kv_scheme(weights: Scheme) -> Scheme:
-    """The cache's scheme, which the source does not state: fp8 beside weights of 8 bits or fewer, as the source's own
-    configurations have it, and as where its rows fall off the cliff confirms."""
-    return Scheme.BF16 if weights in (Scheme.BF16, Scheme.FP16) else Scheme.FP8
 
 
 def scheme(precision: str, facts: ModelFacts) -> Scheme:

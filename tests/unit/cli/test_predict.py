@@ -135,6 +135,15 @@ def test_experts_over_some_are_said_to_be_taken_as_over_all_where_the_engine_can
     assert "experts over 2 of 4 predicted as over all" in found["reason"]
 
 
+def test_more_accelerators_than_the_fabric_joins_are_read_as_tables_that_multiply_a_degree_mean_them(tmp_path, mixture):
+    row = {"model": mixture, "class": "h100-sxm", "engine": "sglang", "concurrency": 8}
+    rows = table(tmp_path / "rows.csv", row | {"tp": 16, "ep": 4}, row | {"tp": 4, "ep": 4})
+    status, (multiplied, plain) = answers("predict", rows)
+    assert status == 0
+    assert "16 accelerators with ep 4 read as 4: the fabric joins 8" in multiplied["reason"]
+    assert multiplied["tpot_ms"] == plain["tpot_ms"]
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
@@ -228,6 +237,7 @@ def test_a_row_with_more_cells_than_columns_is_bad(tmp_path, dense):
         pytest.param("rows.csv", "no/folder/out.csv", "no/folder/out.csv: no such file", id="no place for the output"),
         pytest.param("rows.csv", "rows.csv", "the output would replace the rows", id="the input as output"),
         pytest.param(".", "out.csv", "is a directory", id="a folder"),
+        pytest.param("rows.csv", "/dev/full", "/dev/full: no space left on device", id="a full disk"),
     ],
 )
 def test_files_that_cannot_be_used(file, output, sentence, tmp_path, monkeypatch, capsys: Captured):

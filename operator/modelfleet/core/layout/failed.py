@@ -11,7 +11,7 @@ from modelfleet.core.layout.knees import Break, Margin, at_share
 from modelfleet.core.layout.question import objective_place, place
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import Budget, budget_of
-from modelfleet.core.layout.wording import count, exact_seconds, gib, rounded, seconds, share
+from modelfleet.core.layout.wording import count, exact_seconds, gib, rate, rounded, seconds, share
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.prediction import MemoryUse, Prediction
 
@@ -36,8 +36,8 @@ def beaten(ask: Ask, layout: Layout, budget: Budget, most: int | None) -> Failur
     other."""
     if most is None or not ask.demand.rps:
         return None
-    rate = ask.demand.total_rps * ask.demand.uncached_tokens
-    least = ceil(rate / budget.prefill_tokens_per_s) * layout.accelerators
+    arrivals = ask.demand.total_rps * ask.demand.uncached_tokens
+    least = ceil(arrivals / budget.prefill_tokens_per_s) * layout.accelerators
     if least <= most:
         return None
     return Failure(
@@ -147,7 +147,7 @@ def over_bounds(ask: Ask, layout: Layout, replicas: int, broken: Break) -> Failu
     bounds = ask.question.bounds
     total = replicas * layout.accelerators
     load = f"the load needs {count(replicas, 'replica')} of {layout} ({count(total, 'accelerator')})"
-    knee = f", since one keeps the promise up to {rounded(broken.knee.requests_per_s)} requests/s"
+    knee = f", since one keeps the promise up to {rate(broken.knee.requests_per_s)}"
     limits = (
         ("bounds.max_replicas", bounds.max_replicas, replicas, "replicas"),
         ("bounds.max_accelerators", bounds.max_accelerators, total, "accelerators"),

@@ -43,7 +43,7 @@ def _asked(question: Question) -> str:
 
 def _promise(one: Objective) -> str:
     load = (
-        f"{one.load_rps:g} requests/s"
+        f"{one.load_rps:g} request{'' if one.load_rps == 1 else 's'}/s"
         if one.load_rps is not None
         else f"{one.load_concurrency or 0:g} requests in flight"
     )

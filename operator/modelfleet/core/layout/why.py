@@ -10,7 +10,7 @@ from modelfleet.core.layout.best_of import simplicity
 from modelfleet.core.layout.on_class import Looked
 from modelfleet.core.layout.question import Pins, Strategy, place
 from modelfleet.core.layout.shapes import nodes_of, pinned
-from modelfleet.core.layout.wording import count, exact_seconds, gib, listed, percent, rounded, seconds, share
+from modelfleet.core.layout.wording import count, exact_seconds, gib, listed, percent, rate, rounded, seconds, share
 from modelfleet.core.model.facts import Attention
 from modelfleet.core.perf.prediction import Source
 
@@ -90,7 +90,7 @@ def _pays(smaller: Sized, best: Sized) -> Reason:
     else:
         cause = "sharded because the weights are then read once for more sequences"
     sentence = (
-        f"{cause}: one {smaller.layout} keeps the promise up to {rounded(smaller.predicted.knee_rps)} requests/s, where"
+        f"{cause}: one {smaller.layout} keeps the promise up to {rate(smaller.predicted.knee_rps)}, where"
         f" {_ends(bound)}, and {count(smaller.accelerators, 'accelerator')} would be needed; one {best.layout} keeps it"
         f" up to {rounded(best.predicted.knee_rps)}"
     )
@@ -156,14 +156,10 @@ def _load(ask: Ask, best: Sized) -> Reason:
     size = count(best.replicas, "replica")
     knee = (
         f"one replica keeps {share(at.share)} inside ttft {exact_seconds(wanted.limits.ttft_s)} and tpot"
-        f" {exact_seconds(wanted.limits.tpot_s)} up to {rounded(at.knee_rps)} requests/s, where {_ends(at.knee_bound)}"
+        f" {exact_seconds(wanted.limits.tpot_s)} up to {rate(at.knee_rps)}, where {_ends(at.knee_bound)}"
     )
     others = f" (objective {at.objective} binds)" if len(ask.demand.wanted) > 1 else ""
-    stated = (
-        f"{rounded(ask.demand.total_rps)} requests/s"
-        if ask.demand.rps
-        else f"{rounded(ask.demand.concurrency)} requests in flight"
-    )
+    stated = rate(ask.demand.total_rps) if ask.demand.rps else f"{rounded(ask.demand.concurrency)} requests in flight"
     least = (
         f", as {place(ask.question, 'bounds.min_replicas')} says" if best.replicas == bounds.min_replicas > 1 else ""
     )

@@ -56,6 +56,12 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def rate(value: float) -> str:
+    """Requests in a second: 1 request/s, 2.4 requests/s."""
+    number = rounded(value)
+    return f"{number} request/s" if number == "1" else f"{number} requests/s"
+
+
 def listed(words: Iterable[str], last: str = "and") -> str:
     """a, b and c."""
     *head, tail = tuple(words) or ("",)

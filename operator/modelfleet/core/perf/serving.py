@@ -96,7 +96,9 @@ def replica(case: Case, lengths: Lengths, profile: Profile | None = None) -> Rep
         memory = replace(memory, kv_tokens=profile.kv_tokens, reason=f"{profile.kv_tokens} KV tokens, as measured")
         room = profile.kv_tokens / held_tokens(held)
     prompt = max(lengths.input_tokens - lengths.shared_prefix_tokens, 1.0)
-    budget = token_budget(case) * case.layout.data * lengths.output_tokens / prompt
+    budget = (
+        token_budget(case) * case.layout.data / (1 + prompt / lengths.output_tokens)
+    )  # a step: N tokens, N / O prompts
     bounds = (("kv", room), ("cap", sequence_cap(case)), ("budget", max(budget, 1.0)))
     bound, most = min(bounds, key=lambda pair: pair[1])
     return Replica(

@@ -11,9 +11,12 @@ from modelfleet.core.model.facts import Attention, AttentionLayers, FeedForwardL
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.numbers import BYTES, attention_scheme, flops_per_s, head_scheme
 
-_FAR = 4.0
-"""A collective between nodes starts this many times later than inside one: tens of microseconds against less than ten
-(NCCL on InfiniBand against NVLink, small messages; from memory)."""
+_SLOW = 4.0
+"""A collective over PCIe or between nodes takes this many times longer to start than over NVLink, where engines have
+kernels of their own: NCCL's all-reduce of small messages takes 28 to 66 us on PCIe-joined pairs and 43 to 65 us between
+nodes (vidur's measured collectives), the engines' about 13 us in the fit."""
+_NVLINK_BYTES_PER_S = 100e9
+"""Slower fabrics are PCIe or bridges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,18 +212,19 @@ def _exchange(case: Case, tokens: float) -> _Exchange:
     inside = 1 / hardware.fabric_bytes_per_s if hardware.fabric_bytes_per_s else 0.0
     outside = 1 / hardware.network_bytes_per_s if hardware.network_bytes_per_s else inside
     seconds = count = 0.0
+    start = 1.0 if hardware.fabric_bytes_per_s >= _NVLINK_BYTES_PER_S else _SLOW
     if layout.tensor > 1:
         far = layout.tensor > hardware.domain
         seconds += 2 * facts.layers * 2 * (layout.tensor - 1) / layout.tensor * state * (outside if far else inside)
-        count += 2 * facts.layers * (_FAR if far else 1)
+        count += 2 * facts.layers * (_SLOW if far else start)
     if layout.data > 1:
         far = layout.tensor * layout.data > hardware.domain
         for part in facts.feed_forward:
             others = (layout.data - 1) * (1 - (1 - 1 / layout.data) ** part.experts_per_token)
             seconds += 1.5 * part.count * others * state * (outside if far else inside)  # there in fp8, back in 16 bit
-            count += 2 * part.count * (_FAR if far else 1) if part.experts else 0
+            count += 2 * part.count * (_SLOW if far else start) if part.experts else 0
     if layout.pipeline > 1:
         far = layout.accelerators > hardware.domain
         seconds += (layout.pipeline - 1) * state * (outside if far else inside)
-        count += (layout.pipeline - 1) * (_FAR if far else 1)
+        count += (layout.pipeline - 1) * (_SLOW if far else start)
     return _Exchange(seconds, count)
