@@ -10,6 +10,7 @@ import yaml
 from builders import Fleet, deployment, large_class, large_deployment, manual
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
+from planner_worlds import PlannedFleet, planned
 
 HERE = Path(__file__).parent / "children"
 
@@ -23,6 +24,18 @@ def status(fleet: Fleet) -> Any:
         outcome = fleet.reconcile()
         fleet.tick()
     return outcome.status
+
+
+def inspected() -> Any:
+    """The ConfigMap that keeps what a Job has read."""
+    fleet = PlannedFleet(planned(None))
+    fleet.reconcile()
+    fleet.run_jobs()
+    return next(
+        effect.manifest
+        for effect in plan(fleet.world()).effects
+        if isinstance(effect, Create) and effect.manifest["metadata"]["name"].endswith("-state")
+    )
 
 
 class Dumper(yaml.SafeDumper):
@@ -42,6 +55,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "service": lambda: created(Fleet(), "Service"),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),
+    "job-inspect": lambda: created(PlannedFleet(planned(None)), "Job"),
+    "state-inspected": lambda: inspected(),
+    "status-inspecting": lambda: plan(PlannedFleet(planned(None)).world()).status,
     "status-new": lambda: plan(Fleet().world()).status,
     "status-settled": lambda: status(Fleet(manual(2))),
     "status-no-room": lambda: status(Fleet(manual(2), room=1)),

@@ -49,15 +49,15 @@ def observe(world: World, owner: Owner) -> Children:
 
     jobs = ours("Job", world.jobs)
     by_job = {raw.uid(job) for job in jobs.values()} - {""}
-    of_jobs = [pod for pod in world.pods if raw.controller(pod).get("uid") in by_job]
+    of_jobs = {raw.name(pod): pod for pod in world.pods if raw.text(raw.controller(pod), "uid") in by_job}
     return Children(
         owner=owner,
-        pods=ours("Pod", (pod for pod in world.pods if pod not in of_jobs)),
+        pods=ours("Pod", (pod for pod in world.pods if raw.name(pod) not in of_jobs)),
         services=ours("Service", world.services),
         config_maps=ours("ConfigMap", world.config_maps),
         revisions=ours("ControllerRevision", world.revisions),
         jobs=jobs,
-        job_pods={raw.name(pod): pod for pod in of_jobs},
+        job_pods=of_jobs,
         foreign=foreign,
     )
 

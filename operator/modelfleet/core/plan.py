@@ -4,7 +4,7 @@ A plan is made once for a revision, stored in its ControllerRevision and never c
 lives, so that another operator version or other operator settings move no pod.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -20,6 +20,10 @@ def _amount(text: str) -> str:
 
 Amount = Annotated[str, AfterValidator(_amount)]
 """A canonical quantity; empty where there is none."""
+
+
+MOST = 2**31 - 1
+"""No count in a plan is larger: status could not tell it."""
 
 
 def mounted(claim: str, path: str) -> str:
@@ -40,53 +44,59 @@ class Limits(_Part):
     propagation_s: float = Field(serialization_alias="propagation_s", validation_alias="propagation_s")
 
 
+_Text = Annotated[str, Field(max_length=32)]
+_Sentence = Annotated[str, Field(max_length=1024)]
+_Number = Annotated[int, Field(ge=0, le=MOST)]
+_Figure = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
 class Predicted(_Part):
     """What one replica was predicted to do when the plan was made. Texts as status shows them, rounded."""
 
-    ttft: str
-    tpot: str
-    concurrency: str
-    kv_cache_tokens: int
-    knee_requests_per_second: str
-    knee_bound: str
-    uncertainty: str
-    source: str
+    ttft: _Text
+    tpot: _Text
+    concurrency: _Text
+    kv_cache_tokens: _Number
+    knee_requests_per_second: _Text
+    knee_bound: _Text
+    uncertainty: _Text
+    source: _Text
 
 
 class Hosted(_Part):
     """The load that the plan was made for, for its cost: of the whole deployment, and mean tokens of a request."""
 
-    load_rps: float = Field(serialization_alias="load_rps", validation_alias="load_rps")
-    knee_rps: float = Field(serialization_alias="knee_rps", validation_alias="knee_rps")
-    input_tokens: float
-    output_tokens: float
-    shared_prefix_tokens: float
+    load_rps: _Figure = Field(serialization_alias="load_rps", validation_alias="load_rps")
+    knee_rps: _Figure = Field(serialization_alias="knee_rps", validation_alias="knee_rps")
+    input_tokens: _Figure
+    output_tokens: _Figure
+    shared_prefix_tokens: _Figure
 
 
 class Why(_Part):
     """A reason, or a layout that was not taken: the check, the sentence, and what it is about."""
 
-    check: str
-    sentence: str
-    class_name: str = ""
-    layout: str = ""
+    check: Annotated[str, Field(max_length=64)]
+    sentence: _Sentence
+    class_name: Annotated[str, Field(max_length=253)] = ""
+    layout: Annotated[str, Field(max_length=64)] = ""
 
 
 class Planned(_Part):
     """What the planner chose, and why. `replicas` are those that the declared load needs; `summary` is one sentence."""
 
-    role: str = "Serve"
-    weights: str
-    kv_cache: str
-    token_budget: int | None = None
-    sequence_cap: int | None = None
-    block_tokens: int | None = None
-    replicas: int
+    role: Literal["Serve", "Prefill", "Decode"] = "Serve"
+    weights: _Text
+    kv_cache: _Text
+    token_budget: _Number | None = None
+    sequence_cap: _Number | None = None
+    block_tokens: _Number | None = None
+    replicas: _Number
     predicted: Predicted
     hosted: Hosted
-    reasons: tuple[Why, ...] = ()
-    rejected: tuple[Why, ...] = ()
-    summary: str = ""
+    reasons: Annotated[tuple[Why, ...], Field(max_length=32)] = ()
+    rejected: Annotated[tuple[Why, ...], Field(max_length=32)] = ()
+    summary: Annotated[str, Field(max_length=4000)] = ""
 
 
 class Plan(_Part):
@@ -120,8 +130,8 @@ class Plan(_Part):
     priority_class_name: str = ""
     image_pull_secrets: tuple[str, ...] = ()
     limits: Limits
-    pipeline: int = 1
-    data: int = 1
+    pipeline: Annotated[int, Field(ge=1, le=1024)] = 1
+    data: Annotated[int, Field(ge=1, le=1024)] = 1
     expert: bool = False
     planned: Planned | None = None
 

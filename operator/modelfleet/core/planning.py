@@ -15,13 +15,13 @@ from modelfleet.core.layout.answer import Reason as Because
 from modelfleet.core.layout.demand import demand_of
 from modelfleet.core.layout.question import Question, Strategy
 from modelfleet.core.layout.wording import count, percent, rounded, seconds
-from modelfleet.core.plan import Hosted, Plan, Planned, Predicted, Why
+from modelfleet.core.plan import MOST, Hosted, Plan, Planned, Predicted, Why
 from modelfleet.core.planner import Choice, plan_of
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.verdict import Verdict, no
 
 _REASONS, _REJECTED, _OFFERS = 24, 16, 3
-_SENTENCE = 1024  # bytes of a sentence in status
+_SENTENCE, _SUMMARY = 1024, 4000  # characters of a sentence in status, and of the plan's
 _SAID_FIRST = (Check.FITS_ONE, Check.SHARDING, Check.PINS, Check.LOAD)
 """The reasons that the condition's message gives, and of a choice among classes the score; status.plan.reasons has
 all."""
@@ -129,12 +129,12 @@ def _planned(question: Question, answer: Answer, chosen: ClassPlan, kind: Accele
         token_budget=pool.setup.token_budget,
         sequence_cap=pool.setup.sequence_cap,
         block_tokens=None if _of_gpus("block-size", kind) else pool.setup.block_tokens,
-        replicas=pool.replicas,
+        replicas=min(pool.replicas, MOST),
         predicted=_predicted(pool),
         hosted=_hosted(question, pool),
         reasons=tuple(Why(check=each.check.value, sentence=_cut(each.sentence)) for each in why[:_REASONS]),
         rejected=tuple(_rejected(answer, chosen)),
-        summary=_summary(chosen, why, of_classes=len(question.candidates)),
+        summary=_summary(chosen, why, of_classes=len(question.candidates))[:_SUMMARY],
     )
 
 
@@ -164,7 +164,7 @@ def _hosted(question: Question, pool: Pool) -> Hosted:
 
 
 def _figure(value: float) -> float:
-    return float(f"{value:.4g}")
+    return min(float(f"{value:.4g}"), 1e12)
 
 
 def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
@@ -197,9 +197,9 @@ def _summary(chosen: ClassPlan, why: Iterable[Because], of_classes: int) -> str:
 
 
 def _coarse(tokens: int) -> int:
-    """Three significant digits, rounded down."""
+    """Three significant digits, rounded down; a model without a growing cache has room for more than can be told."""
     unit = int(10 ** max(0, len(str(tokens)) - 3))
-    return tokens // unit * unit
+    return min(tokens // unit * unit, MOST)
 
 
 def _cut(sentence: str) -> str:

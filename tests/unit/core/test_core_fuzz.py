@@ -12,6 +12,7 @@ from modelfleet.api import names
 from modelfleet.core.pods import view
 from modelfleet.core.reconcile import plan
 from planner_worlds import PlannedFleet, gpu_class, node, planned
+from planner_worlds import settled as pinned_fleet
 
 STATE = {
     "name": "chat-state",
@@ -133,6 +134,20 @@ def test_junk_in_what_a_plan_is_made_from_is_survived(data: st.DataObject, junk:
             st.sampled_from([path for path in paths(item) if path and path[0] not in ("metadata", "kind")])
         )
         seen.objects = {**seen.objects, key: planted(item, path, junk)}
+    check_status(plan(seen.world()).status)
+
+
+PINNED = pinned_fleet(planned())
+STORED = next(key for key in PINNED.objects if key[0] == "ControllerRevision")
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), junk=JUNK | st.sampled_from([10**12, -1, 1e300, "x" * 5000]))
+def test_junk_in_a_pinned_plan_is_survived(data: st.DataObject, junk: Any) -> None:
+    stored = PINNED.objects[STORED]
+    path = data.draw(st.sampled_from([path for path in paths(stored) if path[:2] == ("data", "plan")]))
+    seen = copy.copy(PINNED)
+    seen.objects = {**seen.objects, STORED: planted(stored, path, junk)}
     check_status(plan(seen.world()).status)
 
 

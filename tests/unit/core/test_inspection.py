@@ -257,6 +257,14 @@ def test_somebody_else_s_job_under_the_name_is_not_touched():
     assert not any(isinstance(effect, Delete) for effect in fleet.written)
 
 
+def test_a_pod_whose_owner_is_no_text_is_nobody_s():
+    fleet = inspecting()
+    fleet.run_jobs()
+    pod = next(iter(fleet.pods().values()))
+    pod["metadata"]["ownerReferences"][0]["uid"] = []
+    assert condition(plan(fleet.world()).status, "Planned")[0] == "False"
+
+
 def test_a_state_that_was_scribbled_on_is_as_if_it_were_not_there():
     fleet = inspecting()
     fleet.run_jobs()
