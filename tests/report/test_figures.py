@@ -108,8 +108,9 @@ def test_the_memory_bar_is_the_memory_that_was_predicted():
     assert sum(percent for percent, _ in shown.values()) == pytest.approx(100, abs=0.5)
 
 
-def test_a_full_step_on_the_bar_is_the_step_of_the_plan():
-    page, plan = planned(ONE)
+@pytest.mark.parametrize("tpot_s", [0.2, 0.06], ids=["whole prompts in a step", "prompts cut in chunks"])
+def test_a_full_step_on_the_bar_is_the_step_of_the_plan(tpot_s):
+    page, plan = planned(replace(ONE, objectives=(replace(ONE.objectives[0], tpot_s=tpot_s),)))
     assert page.steps is not None
     assert page.steps.rows[1].value == seconds(plan.pool.predicted.step_s)
     assert page.steps.mark is not None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from modelfleet.core.hardware import Hardware
 from modelfleet.core.layout.answer import ClassPlan, Pool
 from modelfleet.core.layout.demand import Demand
+from modelfleet.core.layout.token_budget import full_batch
 from modelfleet.core.layout.wording import gib, rounded, seconds
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.prediction import MemoryUse, StepTime
@@ -63,12 +64,7 @@ def step_bars(pool: Pool, case: Case, demand: Demand, tpot_s: float) -> Bars:
     times = {f"decode only, {rounded(running)} sequences": step_time(case, decoding)}
     budget = pool.setup.token_budget
     if budget:
-        full = Batch(
-            prefill_tokens=max(1.0, budget * case.layout.data - running),
-            prefill_context_tokens=demand.lengths.shared_prefix_tokens,
-            decode_sequences=running,
-            decode_context_tokens=demand.context_tokens,
-        )
+        full = full_batch(case, demand, budget, pool.predicted.concurrency)
         times[f"with prompts up to the budget of {budget:,} tokens"] = step_time(case, full)
     scale = 1.08 * max([tpot_s, *(_sum(time) for time in times.values())])
     return Bars(

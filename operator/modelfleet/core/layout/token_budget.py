@@ -32,19 +32,23 @@ class Budget:
         return tokens * self.ranks / self.prefill_tokens_per_s
 
 
-def budget_of(case: Case, demand: Demand, tokens: int, running: float) -> Budget:
-    """What a step of `tokens` takes and gives with `running` sequences in the whole replica."""
-    ranks, stages = case.layout.data, case.layout.pipeline
-    decoding = running / stages
-    prompt = max(1.0, tokens * ranks - decoding)
-    batch = Batch(
-        prefill_tokens=prompt,
+def full_batch(case: Case, demand: Demand, tokens: int, running: float) -> Batch:
+    """A step of `tokens` in each rank: `running` sequences of the whole replica decode, prompts take the rest."""
+    decoding = running / case.layout.pipeline
+    return Batch(
+        prefill_tokens=max(1.0, tokens * case.layout.data - decoding),
         prefill_context_tokens=_behind(demand, tokens),
         decode_sequences=decoding,
         decode_context_tokens=demand.context_tokens,
     )
+
+
+def budget_of(case: Case, demand: Demand, tokens: int, running: float) -> Budget:
+    """What a step of `tokens` takes and gives with `running` sequences in the whole replica."""
+    batch = full_batch(case, demand, tokens, running)
     step_s = step_time(case, batch).total_s
-    return Budget(tokens=tokens, step_s=step_s, prefill_tokens_per_s=prompt * stages / step_s, ranks=ranks)
+    rate = batch.prefill_tokens * case.layout.pipeline / step_s
+    return Budget(tokens=tokens, step_s=step_s, prefill_tokens_per_s=rate, ranks=case.layout.data)
 
 
 def largest_budget(case: Case, demand: Demand, running: float, tpot_s: float) -> Budget | None:
