@@ -8,6 +8,15 @@ from typing import Any
 from builders import Fleet, Raw, accelerator_class, deployment
 from modelfleet.core.snapshot import Inventory, World
 
+PERFORMANCE: Raw = {
+    "memory": "79Gi",
+    "memoryBandwidth": "3350G",
+    "compute": {"bf16": "989T", "fp8": "1979T"},
+    "computeCapability": "9.0",
+    "fabric": {"bandwidth": "450G"},
+    "supplies": [{"name": "on-demand", "pricePerAcceleratorHour": "2.5"}],
+}
+"""What a class states so that plans can be predicted."""
 LLAMA_8B: Raw = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",

@@ -11,6 +11,7 @@ from fleet import Fleet
 from operator_process import Operator
 
 from modelfleet.api import names
+from planner_worlds import PERFORMANCE
 
 CHILDREN = ("pods", "services", "configmaps", "controllerrevisions")
 
@@ -130,6 +131,14 @@ _FOREIGN = {
     "services": {"spec": {"ports": [{"port": 80}]}},
     "configmaps": {"data": {}},
     "controllerrevisions": {"revision": 1, "data": {"of": "somebody"}},
+    "jobs": {
+        "spec": {
+            "suspend": True,
+            "template": {
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "own", "image": "registry.example/own:1"}]}
+            },
+        }
+    },
 }
 
 
@@ -146,6 +155,25 @@ def a_restart_that_tells_the_same_again(story: Story) -> None:
         story.operator.start()
 
 
+def a_model_that_a_job_reads(story: Story) -> None:
+    """On a class whose performance is stated: the Job's name is held at first, then it is read, then another model."""
+    story.fleet.create_class(**PERFORMANCE)
+    story.apply("read")
+    story.fleet.wait("a Job", lambda: bool(story.fleet.children("jobs", "read")))
+    held = story.child("jobs", "read")
+    story.fleet.kubectl("delete", "mdep", "read")
+    story.fleet.wait(
+        "nothing left", lambda: not any(story.fleet.children(each, "read") for each in (*CHILDREN, "jobs"))
+    )
+    story.fleet.api.create(story.fleet.path("jobs"), {"metadata": {"name": held}, **_FOREIGN["jobs"]})
+    story.apply("read")
+    story.fleet.wait_condition("Planned", "False", "NameTaken", "read")
+    story.fleet.kubectl("delete", "job", held)
+    story.fleet.wait("a Job of ours", lambda: bool(story.fleet.children("jobs", "read")))
+    story.apply("read", source="pvc://models/other")
+    story.fleet.wait("the other Job", lambda: story.child("jobs", "read") != held)
+
+
 SCENARIOS: tuple[Callable[[Story], None], ...] = (
     create_change_scale_and_delete,
     labels_that_somebody_took_away,
@@ -154,4 +182,5 @@ SCENARIOS: tuple[Callable[[Story], None], ...] = (
     names_that_others_hold,
     a_revision_and_a_plan_that_nothing_needs,
     a_restart_that_tells_the_same_again,
+    a_model_that_a_job_reads,  # last: from then on the class asks for facts
 )

@@ -5,16 +5,8 @@ import json
 import pytest
 
 from modelfleet.api import names
-from planner_worlds import FACTS_8B
+from planner_worlds import FACTS_8B, PERFORMANCE
 
-PERFORMANCE = {
-    "memory": "79Gi",
-    "memoryBandwidth": "3350G",
-    "compute": {"bf16": "989T", "fp8": "1979T"},
-    "computeCapability": "9.0",
-    "fabric": {"bandwidth": "450G"},
-    "supplies": [{"name": "on-demand", "pricePerAcceleratorHour": "2.5"}],
-}
 STATED = {"source": "pvc://models/chat", "facts": FACTS_8B}
 
 

@@ -17,7 +17,7 @@ from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.waiting import wait_until
 
 ONE_POD = "--set=operator.replicas=1"
-NO_CATALOGUE = "--set=acceleratorClasses=null"
+NO_CATALOGUE = "--set=catalogue.enabled=false,acceleratorClasses=null"
 REFUSED = "another installation of modelfleet already serves these namespaces"
 
 pytestmark = pytest.mark.own_cluster("installs and removes the CRDs, and reads the audit log")
