@@ -13,20 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from modelfleet.api import names
-from modelfleet.controller.cluster import (
-    CLASSES,
-    DEPLOYMENTS,
-    EVENTS,
-    PROFILES,
-    Conflict,
-    Missing,
-    Refused,
-    Resource,
-    WriteResult,
-    Written,
-    require_controller,
-    resource_of,
-)
+from modelfleet.controller.cluster import Conflict, Missing, Refused, WriteResult, Written, require_controller
+from modelfleet.controller.resources import CLASSES, DEPLOYMENTS, EVENTS, PROFILES, Resource, resource_of
 
 Object = dict[str, Any]
 Address = tuple[str, str | None, str]  # plural, namespace, name

@@ -9,20 +9,9 @@ import pytest
 from fake_cluster import FakeCluster
 from modelfleet.api import names
 from modelfleet.controller import credentials
-from modelfleet.controller.cluster import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    EVENTS,
-    LEASES,
-    PODS,
-    Cluster,
-    Conflict,
-    KubernetesCluster,
-    Missing,
-    Refused,
-    Written,
-)
+from modelfleet.controller.cluster import Cluster, Conflict, KubernetesCluster, Missing, Refused, Written
 from modelfleet.controller.election import Record, read, spec_of
+from modelfleet.controller.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, PODS
 
 
 @pytest.fixture(params=["fake", "real"])

@@ -14,7 +14,7 @@ from modelfleet.api import names
 from modelfleet.api.crd import KINDS
 from modelfleet.api.reasons import EventReason, Reason
 from modelfleet.cli.schema import json_schema
-from modelfleet.controller.cluster import CHILDREN
+from modelfleet.controller.resources import CHILDREN
 from modelfleet.core import raw
 from modelfleet.core.effects import Apply, Create, Delete, Event, Outcome
 from modelfleet.core.snapshot import World

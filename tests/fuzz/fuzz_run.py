@@ -14,10 +14,11 @@ from fuzz_worlds import NAMESPACE, Case
 from builders import SETTINGS, START
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import DEPLOYMENTS, Refused, Resource, WriteResult
+from modelfleet.controller.cluster import Refused, WriteResult
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done
+from modelfleet.controller.resources import DEPLOYMENTS, Resource
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key
 from modelfleet.core import raw, reconcile

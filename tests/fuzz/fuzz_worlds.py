@@ -21,7 +21,7 @@ from builders import Fleet, accelerator_class, deployment, large_class, large_de
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
-from modelfleet.controller.cluster import CHILDREN
+from modelfleet.controller.resources import CHILDREN
 
 Raw = dict[str, Any]
 NAMESPACE = "team"

@@ -21,7 +21,7 @@ from builders import Fleet, manual
 from modelfleet.api import crd
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
-from modelfleet.controller.cluster import resource_of
+from modelfleet.controller.resources import resource_of
 from modelfleet.core.effects import Apply, Create, Delete, Event, Outcome
 from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import World

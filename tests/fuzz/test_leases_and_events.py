@@ -12,9 +12,9 @@ from fuzz_values import TIMES
 from builders import deployment
 from fake_cluster import FakeCluster
 from modelfleet.controller import election
-from modelfleet.controller.cluster import EVENTS
 from modelfleet.controller.election import Step, Timing
 from modelfleet.controller.events import Recorder
+from modelfleet.controller.resources import EVENTS
 from modelfleet.core.effects import Event
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -13,7 +13,7 @@ from fuzz_worlds import NAMESPACE, UID, Case
 
 from builders import READY, Fleet, accelerator_class, condition, deployment, manual, unschedulable, waiting
 from modelfleet.api import names
-from modelfleet.controller.cluster import DEPLOYMENTS
+from modelfleet.controller.resources import DEPLOYMENTS
 
 Raw = dict[str, Any]
 LONG = "a" * 63

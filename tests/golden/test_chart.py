@@ -13,7 +13,7 @@ from modelfleet.api import crd, names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.parse import parse_class
 from modelfleet.cli import crds, docs
-from modelfleet.controller import cluster, options
+from modelfleet.controller import options, resources
 from modelfleet.core.catalog import CATALOG
 from modelfleet_local.binaries import Binaries
 from modelfleet_local.paths import REPOSITORY, cache_dir
@@ -138,18 +138,18 @@ def test_no_role_has_a_wildcard_or_reads_secrets(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     read, write = {"get", "list", "watch"}, {"create", "patch", "delete"}
-    wanted = {resource_key(resource): read | write for resource in cluster.CHILDREN}
-    wanted[resource_key(cluster.JOBS)] -= {"patch"}  # a Job that reads a model is never changed
-    wanted[resource_key(cluster.DEPLOYMENTS)] = read
-    wanted[resource_key(cluster.CLASSES)] = {"list", "watch"}
-    wanted |= {resource_key(resource): {"list"} for resource in (cluster.PROFILES, cluster.NODES)}
+    wanted = {resource_key(resource): read | write for resource in resources.CHILDREN}
+    wanted[resource_key(resources.JOBS)] -= {"patch"}  # a Job that reads a model is never changed
+    wanted[resource_key(resources.DEPLOYMENTS)] = read
+    wanted[resource_key(resources.CLASSES)] = {"list", "watch"}
+    wanted |= {resource_key(resource): {"list"} for resource in (resources.PROFILES, resources.NODES)}
     wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
-    wanted[resource_key(cluster.EVENTS)] = {"get", "create", "patch"}
-    wanted[resource_key(cluster.LEASES)] = {"list"}
+    wanted[resource_key(resources.EVENTS)] = {"get", "create", "patch"}
+    wanted[resource_key(resources.LEASES)] = {"list"}
     assert operator_rights(case) == wanted
 
 
-def resource_key(resource: cluster.Resource) -> tuple[str, str]:
+def resource_key(resource: resources.Resource) -> tuple[str, str]:
     return resource.api_version.rpartition("/")[0], resource.plural
 
 
@@ -172,7 +172,7 @@ def test_the_lease_is_the_one_that_the_operator_asks_for_and_its_rights_are_by_i
     lease = operator_options(case).lease
     assert lease is not None
     assert (lease.namespace, lease.holder) == (role["metadata"]["namespace"], "operator-pod")
-    resource = {"apiGroups": ["coordination.k8s.io"], "resources": [cluster.LEASES.plural]}
+    resource = {"apiGroups": ["coordination.k8s.io"], "resources": [resources.LEASES.plural]}
     by_name = {**resource, "resourceNames": [lease.name], "verbs": ["get", "patch"]}
     assert role["rules"] == [{**resource, "verbs": ["create"]}, by_name]
 
@@ -264,7 +264,7 @@ def test_the_chart_s_crds_are_those_of_the_models() -> None:
 def test_the_upgrade_s_job_may_touch_the_crds_by_name_only() -> None:
     (role,) = (d for d in rendered("default") if d["metadata"]["name"] == "modelfleet-crd-upgrade" and "rules" in d)
     (rule,) = role["rules"]
-    assert rule["resources"] == [cluster.CRDS.plural]
+    assert rule["resources"] == [resources.CRDS.plural]
     assert rule["resourceNames"] == sorted(crd.crd(kind)["metadata"]["name"] for kind in crd.KINDS)
     assert set(rule["verbs"]) == {"get", "create", "patch"}
 

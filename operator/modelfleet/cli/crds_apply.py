@@ -10,7 +10,8 @@ import sys
 
 from modelfleet.api import crd
 from modelfleet.controller import credentials
-from modelfleet.controller.cluster import CRDS, ApiError, KubernetesCluster, Written
+from modelfleet.controller.cluster import ApiError, KubernetesCluster, Written
+from modelfleet.controller.resources import CRDS
 
 ATTEMPTS = 5
 POLL_S = 0.2

@@ -14,7 +14,8 @@ from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
 from modelfleet.api import names
-from modelfleet.controller.cluster import EVENTS, ApiError, Cluster, Conflict, Missing, WriteResult, Written
+from modelfleet.controller.cluster import ApiError, Cluster, Conflict, Missing, WriteResult, Written
+from modelfleet.controller.resources import EVENTS
 from modelfleet.core.effects import Event
 from modelfleet.core.snapshot import Raw
 

@@ -10,16 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from modelfleet.api.status import ModelDeploymentStatus
-from modelfleet.controller.cluster import (
-    DEPLOYMENTS,
-    Cluster,
-    Conflict,
-    Missing,
-    Refused,
-    WriteResult,
-    Written,
-    resource_of,
-)
+from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written
+from modelfleet.controller.resources import DEPLOYMENTS, resource_of
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Apply, Create, Delete, Effect
 from modelfleet.core.snapshot import Raw

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from modelfleet.api import names
-from modelfleet.controller.cluster import (
+from modelfleet.controller.cluster import Cluster
+from modelfleet.controller.resources import (
     CHILDREN,
     CLASSES,
     CONFIG_MAPS,
@@ -17,7 +18,6 @@ from modelfleet.controller.cluster import (
     PROFILES,
     REVISIONS,
     SERVICES,
-    Cluster,
 )
 from modelfleet.controller.triggers import Key
 from modelfleet.core.intent import plans_anew

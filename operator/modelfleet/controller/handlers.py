@@ -7,7 +7,7 @@ from typing import Any
 import kopf
 
 from modelfleet.api import names
-from modelfleet.controller.cluster import CHILDREN, CLASSES, DEPLOYMENTS, Resource
+from modelfleet.controller.resources import CHILDREN, CLASSES, DEPLOYMENTS, Resource
 from modelfleet.controller.triggers import Key, Triggers
 
 _Seen = tuple[object, ...]

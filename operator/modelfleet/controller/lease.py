@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Protocol
 
 from modelfleet.controller import election
-from modelfleet.controller.cluster import LEASES, ApiError, Cluster, Conflict, Missing, Refused, Written
+from modelfleet.controller.cluster import ApiError, Cluster, Conflict, Missing, Refused, Written
 from modelfleet.controller.election import Held, Record, Sight, Step, Timing
+from modelfleet.controller.resources import LEASES
 from modelfleet.controller.rivals import Rivals
 
 _log = logging.getLogger(__name__)

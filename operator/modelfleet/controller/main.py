@@ -29,13 +29,14 @@ from aiohttp import web
 
 from modelfleet.api import names
 from modelfleet.controller import credentials, handlers, telemetry
-from modelfleet.controller.cluster import DEPLOYMENTS, ApiError, Cluster, KubernetesCluster
+from modelfleet.controller.cluster import ApiError, Cluster, KubernetesCluster
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.lease import Alone, Candidate, Elected, Leadership
 from modelfleet.controller.options import Options, OptionsError, parse
 from modelfleet.controller.queue import Backoff, WorkQueue
 from modelfleet.controller.rate import Rate
+from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.rivals import Rivals
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key

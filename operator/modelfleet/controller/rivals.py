@@ -10,8 +10,9 @@ from typing import Any
 
 from modelfleet.api import names
 from modelfleet.controller import election
-from modelfleet.controller.cluster import LEASES, Cluster
+from modelfleet.controller.cluster import Cluster
 from modelfleet.controller.election import Sight, Step, Timing
+from modelfleet.controller.resources import LEASES
 from modelfleet.core.snapshot import Raw
 
 _EVERYWHERE = "*"

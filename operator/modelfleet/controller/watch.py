@@ -16,8 +16,8 @@ from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
 from modelfleet.api import names
 from modelfleet.controller import credentials
-from modelfleet.controller.cluster import CHILDREN
 from modelfleet.controller.queue import WorkQueue
+from modelfleet.controller.resources import CHILDREN
 from modelfleet.controller.triggers import Key
 
 _log = logging.getLogger(__name__)

@@ -16,10 +16,11 @@ from typing import Any
 
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import CHILDREN, DEPLOYMENTS, ApiError, Cluster, WriteResult
+from modelfleet.controller.cluster import ApiError, Cluster, WriteResult
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Retry
+from modelfleet.controller.resources import CHILDREN, DEPLOYMENTS
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key
 from modelfleet.core.reconcile import plan

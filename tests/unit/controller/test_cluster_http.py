@@ -12,7 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from modelfleet.controller import credentials
-from modelfleet.controller.cluster import CONFIG_MAPS, DEPLOYMENTS, ApiError, Call, KubernetesCluster, Refused, Written
+from modelfleet.controller.cluster import ApiError, Call, KubernetesCluster, Refused, Written
+from modelfleet.controller.resources import CONFIG_MAPS, DEPLOYMENTS
 
 
 class Server:

@@ -13,7 +13,7 @@ from crash_story import KEY, Fate, Guard, live, objects, picture, pod_moves
 
 from builders import accelerator_class, manual
 from fake_cluster import FakeCluster
-from modelfleet.controller.cluster import CONFIG_MAPS, DEPLOYMENTS, SERVICES
+from modelfleet.controller.resources import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 
 Change = Callable[[FakeCluster], Awaitable[object]]
 

@@ -8,8 +8,9 @@ import pytest
 
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import EVENTS, ApiError
+from modelfleet.controller.cluster import ApiError
 from modelfleet.controller.events import BURST, QUEUE_LIMIT, REFILL_S, SERIES_S, Recorder
+from modelfleet.controller.resources import EVENTS
 from modelfleet.core.effects import Event
 
 pytestmark = pytest.mark.looptime(start=0)

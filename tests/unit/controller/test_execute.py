@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from fake_cluster import FakeCluster
-from modelfleet.controller.cluster import PODS, ApiError, Refused
+from modelfleet.controller.cluster import ApiError, Refused
 from modelfleet.controller.execute import execute
+from modelfleet.controller.resources import PODS
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Create
 

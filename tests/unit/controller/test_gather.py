@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import PODS
 from modelfleet.controller.gather import Gatherer
+from modelfleet.controller.resources import PODS
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan

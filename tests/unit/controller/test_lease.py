@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from fake_cluster import FakeCluster
-from modelfleet.controller.cluster import LEASES, ApiError, Refused
+from modelfleet.controller.cluster import ApiError, Refused
 from modelfleet.controller.lease import Candidate, Elected
+from modelfleet.controller.resources import LEASES
 
 pytestmark = pytest.mark.looptime(start=1000)
 

@@ -9,8 +9,9 @@ import pytest
 
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import LEASES, Refused
+from modelfleet.controller.cluster import Refused
 from modelfleet.controller.lease import Candidate, Elected
+from modelfleet.controller.resources import LEASES
 from modelfleet.controller.rivals import Rivals
 
 pytestmark = pytest.mark.looptime(start=1000)

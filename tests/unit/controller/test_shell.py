@@ -10,10 +10,11 @@ import pytest
 
 from fake_cluster import FakeCluster
 from modelfleet.api import names
-from modelfleet.controller.cluster import CONFIG_MAPS, DEPLOYMENTS, ApiError, Refused
+from modelfleet.controller.cluster import ApiError, Refused
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Forget, Retry
+from modelfleet.controller.resources import CONFIG_MAPS, DEPLOYMENTS
 from modelfleet.controller.shell import PASSES_S, REFUSED_S, TAKEN_RECHECK_S, Parts, Shell
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Apply, Create, Delete, Event, Outcome
