@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from modelfleet.core.layout.answer import Check, ClassPlan, Pool, Predicted, Reason, Rejected, Role, SpeculationDecision
+from modelfleet.core.layout.answer import Check, ClassPlan, Pool, Reason, Rejected, Role, SpeculationDecision
 from modelfleet.core.layout.ask import Ask, Failure
 from modelfleet.core.layout.inventory import cost_per_hour, one_currency
-from modelfleet.core.layout.knees import at_share
+from modelfleet.core.layout.knees import figures_at
 from modelfleet.core.layout.on_class import Looked
 from modelfleet.core.layout.plans import Plans, score_of
 from modelfleet.core.layout.question import Question, Strategy
@@ -129,31 +129,8 @@ def _arrived(lengths: Lengths) -> Lengths:
 
 
 def _pool(ask: Ask, half: _Half) -> Pool:
-    at, share = half.knee.at, ask.demand.wanted[0].limits.share
-    ttft_at_share_s, tpot_at_share_s = at_share(at, share)
     layout, setup = half.case.layout, half.case.setup
-    predicted = Predicted(
-        objective=ask.demand.wanted[0].objective.name,
-        ttft_s=at.ttft_s,
-        tpot_s=at.tpot_s,
-        ttft_at_share_s=ttft_at_share_s,
-        tpot_at_share_s=tpot_at_share_s,
-        share=share,
-        concurrency=at.concurrency,
-        requests_per_s=at.requests_per_s,
-        output_tokens_per_s=at.output_tokens_per_s,
-        knee_rps=half.knee.requests_per_s,
-        knee_concurrency=half.knee.concurrency,
-        knee_bound=half.knee.bound,
-        kv_tokens=at.memory.kv_tokens,
-        memory=at.memory,
-        step_s=half.step_s,
-        worst_gap_s=half.step_s,
-        uncertainty=at.uncertainty,
-        ttft_uncertainty=at.ttft_uncertainty,
-        source=at.source,
-        reason=at.reason,
-    )
+    predicted = figures_at(ask.demand.wanted[0], half.knee, half.knee.at, half.step_s)
     return Pool(
         role=half.role,
         class_name=ask.candidate.name,

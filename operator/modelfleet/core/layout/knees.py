@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from modelfleet.core.layout.answer import Predicted
 from modelfleet.core.layout.ask import MOST_SEQUENCES, Ask
 from modelfleet.core.layout.demand import Wanted
 from modelfleet.core.layout.settings import sequence_cap
@@ -145,3 +146,32 @@ def at_share(at: Prediction, share: float) -> tuple[float, float]:
     if at.spread is None:
         return at.ttft_p95_s, at.tpot_p95_s
     return at.spread.ttft_at(share), at.spread.tpot_at(share)
+
+
+def figures_at(wanted: Wanted, knee: Knee, at: Prediction, step_s: float) -> Predicted:
+    """What a plan tells of a replica under the load of `at`, with the knee of its binding objective. `step_s` is its
+    longest step, and so the longest gap between two tokens."""
+    share = wanted.limits.share
+    ttft_at_share_s, tpot_at_share_s = at_share(at, share)
+    return Predicted(
+        objective=wanted.objective.name,
+        ttft_s=at.ttft_s,
+        tpot_s=at.tpot_s,
+        ttft_at_share_s=ttft_at_share_s,
+        tpot_at_share_s=tpot_at_share_s,
+        share=share,
+        concurrency=at.concurrency,
+        requests_per_s=at.requests_per_s,
+        output_tokens_per_s=at.output_tokens_per_s,
+        knee_rps=knee.requests_per_s,
+        knee_concurrency=knee.concurrency,
+        knee_bound=knee.bound,
+        kv_tokens=at.memory.kv_tokens,
+        memory=at.memory,
+        step_s=step_s,
+        worst_gap_s=step_s,
+        uncertainty=at.uncertainty,
+        ttft_uncertainty=at.ttft_uncertainty,
+        source=at.source,
+        reason=at.reason,
+    )

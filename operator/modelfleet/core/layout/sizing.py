@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from modelfleet.core.layout.answer import Predicted
 from modelfleet.core.layout.ask import Ask, Failure, Sized
 from modelfleet.core.layout.demand import Wanted
 from modelfleet.core.layout.failed import (
@@ -27,8 +26,8 @@ from modelfleet.core.layout.knees import (
     Break,
     Goal,
     Margin,
-    at_share,
     break_of,
+    figures_at,
     goals_of,
     named,
     replica_of,
@@ -209,7 +208,7 @@ def _replicas(ask: Ask, knee: Knee) -> int:
 def _finish(ask: Ask, fit: _Fit, goals: Sequence[Goal]) -> Sized:
     case, at = fit.it.case, fit.at
     reach = fit.reach if fit.lacking else named(ask, fit.it, goals, fit.broken)
-    predicted = _predicted(reach, at, fit.budget)
+    predicted = figures_at(reach.wanted, reach.knee, at, fit.budget.step_s)
     room = room_for(ask.candidate, case.layout)
     settings = settings_of(ask, case, fit.budget, predicted)
     return Sized(
@@ -243,30 +242,3 @@ def _budget(ask: Ask, case: Case, running: float, margin: Margin, most: int | No
     if budget is not None and most is not None and budget.tokens > most:
         return budget_of(case, ask.demand, most, running)
     return budget
-
-
-def _predicted(broken: Break, at: Prediction, budget: Budget) -> Predicted:
-    share = broken.wanted.limits.share
-    ttft_at_share_s, tpot_at_share_s = at_share(at, share)
-    return Predicted(
-        objective=broken.wanted.objective.name,
-        ttft_s=at.ttft_s,
-        tpot_s=at.tpot_s,
-        ttft_at_share_s=ttft_at_share_s,
-        tpot_at_share_s=tpot_at_share_s,
-        share=share,
-        concurrency=at.concurrency,
-        requests_per_s=at.requests_per_s,
-        output_tokens_per_s=at.output_tokens_per_s,
-        knee_rps=broken.knee.requests_per_s,
-        knee_concurrency=broken.knee.concurrency,
-        knee_bound=broken.knee.bound,
-        kv_tokens=at.memory.kv_tokens,
-        memory=at.memory,
-        step_s=budget.step_s,
-        worst_gap_s=budget.step_s,
-        uncertainty=at.uncertainty,
-        ttft_uncertainty=at.ttft_uncertainty,
-        source=at.source,
-        reason=at.reason,
-    )
