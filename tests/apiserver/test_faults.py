@@ -23,6 +23,8 @@ IMAGE = "example.com/worker:2"
 CONVERGES_S = 30.0
 MOST_PER_S = 15.0
 """Requests a second while a fault lasts: six watches, the Lease and three objects, each tried again with a back-off."""
+OF_THE_CHANGE = 200
+"""Requests that the change itself takes: seven reads a look at an object, and the writes of a rollout."""
 
 
 def pytest_generate_tests(metafunc):
@@ -47,10 +49,13 @@ def keeper(chaos, account, fleet, tmp_path):
     operator.start()
     with kept(operator) as keeper:
         fleet.create_class()
-        for name in NAMES:
+        for name in (*NAMES, "gone"):
             fleet.apply(manifest(fleet, name, 1))
-        for name in NAMES:
+        for name in (*NAMES, "gone"):
             fleet.settled(name)
+        # Kubernetes' garbage collector learns of new kinds up to a minute late; from here on it is as quick as it is.
+        fleet.kubectl("delete", "mdep", "gone")
+        fleet.wait("the garbage collector", lambda: not fleet.children("services", "gone"))
         yield keeper
 
 
@@ -103,7 +108,7 @@ def test_what_is_changed_during_it_is_done_within_30_s_of_its_end_and_requests_s
     except Exception as error:
         raise AssertionError(f"{error}: {children(fleet)}, the operator ended with {keeper.ends}") from error
     asked = chaos.count(began_s, ended_s)
-    rate = asked.total() / (ended_s - began_s)
-    took_s = time.monotonic() - ended_s
+    lasted_s, took_s = ended_s - began_s, time.monotonic() - ended_s
+    rate = asked.total() / lasted_s
     print(f"\n{fault}: {rate:.1f} requests/s, converged {took_s:.1f} s after, ends {keeper.ends}")
-    assert rate < MOST_PER_S, asked.most_common(8)
+    assert asked.total() < OF_THE_CHANGE + MOST_PER_S * lasted_s, asked.most_common(8)

@@ -48,6 +48,9 @@ _log = logging.getLogger("modelfleet.controller.main")  # __name__ is __main__ u
 GRACE_S = 20.0
 """For running reconciles after SIGTERM: below the 30 s that Kubernetes gives a pod."""
 
+SHORTEST_S = 5.0
+"""A process lives so long at least, also if a part of it fails at once."""
+
 STUCK_S = 120.0
 """A key that is due and not reconciled for so long, or a silent thread, means that this process no longer works."""
 
@@ -90,11 +93,12 @@ class Operator:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._metrics, self._health, self._lag = telemetry.Metrics(), telemetry.Health(), telemetry.LoopLag()
-        self._listed = False
+        self._listed, self._began_s = False, 0.0
         self._noticed_at_s: float | None = None
 
     async def run(self) -> int:
         """Until SIGTERM or SIGINT (0), or until a part ends (1) or the Lease is lost (5). Raises UnusableError."""
+        self._began_s = asyncio.get_running_loop().time()
         stop = _stop_signal()
         runner = await self._serve()
         try:
@@ -111,11 +115,19 @@ class Operator:
                     await leadership.release()
                     _log.info("stopped")
                     return 0
-                return await self._operate(cluster, leadership, stop)
+                status = await self._operate(cluster, leadership, stop)
+                return status if status != 1 else await self._paced(stop)
         except credentials.CredentialsError as error:
             raise UnusableError(str(error), 3) from error
         finally:
             await runner.cleanup()
+
+    async def _paced(self, stop: asyncio.Event) -> int:
+        """1, not before SHORTEST_S after the start: a start reads everything, and whoever restarts us may not wait."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(self._began_s + SHORTEST_S):
+                await stop.wait()
+        return 1
 
     def _leadership(self, cluster: Cluster) -> Leadership:
         lease = self._options.lease
