@@ -32,7 +32,7 @@ test: prepare verify ## everything: static checks, unit, golden, API server, rea
 
 .PHONY: e2e-helm
 e2e-helm: prepare ## Helm for real: install, upgrade, rollback, removal, a second release, the roles' proof
-	@$(BIN)/pytest tests/e2e/test_helm_life.py tests/e2e/test_helm_second.py tests/apiserver/test_roles.py
+	@$(BIN)/pytest --thorough tests/e2e/test_helm_life.py tests/e2e/test_helm_second.py tests/apiserver/test_roles.py
 
 .PHONY: e2e-gitops
 e2e-gitops: prepare ## Flux and Argo CD keep the samples for ten minutes of scaling (builds both the first time)

@@ -53,7 +53,7 @@ class Installation:
     scope="module",
     params=[
         pytest.param((), id="all namespaces are served"),
-        pytest.param((MODELS,), id="one namespace is served"),
+        pytest.param((MODELS,), id="one namespace is served", marks=pytest.mark.thorough),
     ],
 )
 def served(request):

@@ -20,7 +20,10 @@ ONE_POD = "--set=operator.replicas=1"
 NO_CATALOGUE = "--set=catalogue.enabled=false,acceleratorClasses=null"
 REFUSED = "another installation of modelfleet already serves these namespaces"
 
-pytestmark = pytest.mark.own_cluster("installs and removes the CRDs, and reads the audit log")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.own_cluster("installs and removes the CRDs, and reads the audit log"),
+]
 
 
 @pytest.fixture(scope="module")
