@@ -10,8 +10,16 @@ from collections.abc import Iterator
 from math import isfinite
 
 from modelfleet.core.layout.answer import Problem
-from modelfleet.core.layout.on_class import context_of
-from modelfleet.core.layout.question import LengthRegime, Objective, Pins, Question, Strategy, objective_place, place
+from modelfleet.core.layout.question import (
+    LengthRegime,
+    Objective,
+    Pins,
+    Question,
+    Strategy,
+    context_of,
+    objective_place,
+    place,
+)
 from modelfleet.core.layout.wording import exact_seconds
 
 _HUGE_RPS = 1e6
