@@ -343,6 +343,8 @@ def _corrections(question: Question, problems: Sequence[Problem]) -> Iterator[_I
             value="",
             question=replace(question, pins=replace(pins, strategy=Strategy.AUTO)),
         )
+    if place(question, "bounds.max_accelerators") in fatal:
+        yield from _enough_accelerators(question)
     for name in ("tensor", "pipeline", "data", "sequence_cap", "token_budget", "memory_fraction", "block_tokens"):
         if place(question, f"pins.{name}") in fatal:
             yield _Idea(
@@ -351,6 +353,28 @@ def _corrections(question: Question, problems: Sequence[Problem]) -> Iterator[_I
                 value="",
                 question=replace(question, pins=_freed(pins, name)),
             )
+
+
+def _enough_accelerators(question: Question) -> Iterator[_Idea]:
+    """The accelerators that the fewest replicas take, and the fewest replicas that the accelerators allow."""
+    bounds = question.bounds
+    free = replace(question, bounds=replace(bounds, max_accelerators=None))
+    needed = () if any(one.fatal for one in problems_of(free)) else plans_for(free).plans
+    if needed:
+        total = min(plan.accelerators for plan in needed)
+        yield _Idea(
+            change=Change.ACCELERATORS,
+            field=place(question, "bounds.max_accelerators"),
+            value=str(total),
+            question=replace(question, bounds=replace(bounds, max_accelerators=total)),
+        )
+    if bounds.min_replicas > 1:
+        yield _Idea(
+            change=Change.ACCELERATORS,
+            field=place(question, "bounds.min_replicas"),
+            value="1",
+            question=replace(question, bounds=replace(bounds, min_replicas=1)),
+        )
 
 
 def _freed(pins: Pins, name: str) -> Pins:
