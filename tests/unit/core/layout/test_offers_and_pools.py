@@ -20,12 +20,22 @@ def seventy(**changes):
     return question(**({"variants": variants(SEVENTY, Scheme.FP8), "candidates": FP8} | changes))
 
 
-def test_a_looser_time_is_the_nearest_of_its_grid():
-    got = answer(question(objectives=(objective(tpot_s=0.004),)))
+@pytest.mark.parametrize("tpot_s", [0.003, 0.004, 0.0055])
+def test_a_looser_time_is_the_smallest_that_works_to_about_a_twentieth(tpot_s):
+    got = answer(seventy(objectives=(objective(tpot_s=tpot_s),)))
     offer = next(one for one in got.offers if one.change is Change.OBJECTIVE and one.field.endswith("tpot"))
-    works = int(offer.value.removesuffix("ms")) / 1000
-    assert answer(question(objectives=(objective(tpot_s=works),))).chosen is not None
-    assert answer(question(objectives=(objective(tpot_s=works / 1.5),))).chosen is None
+    works = float(offer.value.removesuffix("ms")) / 1000
+    assert answer(seventy(objectives=(objective(tpot_s=works),))).chosen is not None
+    assert answer(seventy(objectives=(objective(tpot_s=works / 1.1),))).chosen is None
+
+
+def test_less_load_is_the_most_that_works_to_about_a_twentieth():
+    bounds = Bounds(max_accelerators=1)
+    got = answer(question(objectives=(objective(load_rps=60.0),), bounds=bounds))
+    offer = next(one for one in got.offers if one.change is Change.LOAD)
+    works = float(offer.value.removesuffix(" requests/s"))
+    assert answer(question(objectives=(objective(load_rps=works),), bounds=bounds)).chosen is not None
+    assert answer(question(objectives=(objective(load_rps=works * 1.1),), bounds=bounds)).chosen is None
 
 
 def test_every_offer_has_a_plan_that_can_be_carried_out():
