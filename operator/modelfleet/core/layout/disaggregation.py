@@ -23,6 +23,7 @@ from modelfleet.core.layout.shapes import nodes_of
 from modelfleet.core.layout.token_budget import BUDGETS, budget_of
 from modelfleet.core.layout.wording import count, rounded
 from modelfleet.core.perf.case import Case, Limits
+from modelfleet.core.perf.constants import half_widths
 from modelfleet.core.perf.knee import find_knee
 from modelfleet.core.perf.memory import memory_use
 from modelfleet.core.perf.prediction import Knee
@@ -108,17 +109,18 @@ def _half(ask: Ask, layout: Layout, role: Role) -> _Half | None:
     lengths, limits = ask.demand.lengths, ask.demand.wanted[0].limits
     if role is Role.PREFILL:
         part = replace(lengths, output_tokens=1.0, output_p95_tokens=1.0)
-        kept, budget = Limits(ttft_s=limits.ttft_s, tpot_s=_NO_LIMIT_S, share=limits.share), BUDGETS[-3]
+        case = ask.case(layout, budget=BUDGETS[-3])
+        ttft_s, tpot_s = limits.ttft_s / (1 + half_widths(case)[0]), _NO_LIMIT_S
     else:
         part = _arrived(lengths)
-        kept, budget = Limits(ttft_s=_NO_LIMIT_S, tpot_s=limits.tpot_s, share=limits.share), BUDGETS[4]
-    case = ask.case(layout, budget=budget)
+        case = ask.case(layout, budget=BUDGETS[4])
+        ttft_s, tpot_s = _NO_LIMIT_S, limits.tpot_s / (1 + half_widths(case)[1])
     if not memory_use(case).fits:
         return None
-    knee = find_knee(case, part, kept, None)
+    knee = find_knee(case, part, Limits(ttft_s=ttft_s, tpot_s=tpot_s, share=limits.share), None)
     if knee is None or knee.requests_per_s <= 0:
         return None
-    replicas = max(1, ceil(ask.demand.total_rps / knee.requests_per_s * (1 + knee.at.uncertainty)))
+    replicas = max(1, ceil(ask.demand.total_rps / knee.requests_per_s - 1e-9))
     step = budget_of(case, ask.demand, 128, 1.0 if role is Role.PREFILL else knee.at.running)
     return _Half(role, case, knee, replicas, step.step_s)
 

@@ -125,6 +125,14 @@ def test_prefill_and_decode_are_told_apart_only_in_a_large_fleet(load, split):
         assert "fleet is too small" in told[0]
 
 
+def test_both_pools_keep_their_time_at_the_slow_end():
+    got = answer(seventy(objectives=(objective(tpot_s=0.018, share=0.9, load_rps=200.0),))).chosen
+    assert got is not None
+    prefill, decode = (pool.predicted for pool in got.pools)
+    assert prefill.ttft_at_share_s * (1 + prefill.ttft_uncertainty) <= 1.0
+    assert decode.tpot_at_share_s * (1 + decode.uncertainty) <= 0.018
+
+
 def test_a_layout_for_which_there_are_nodes_comes_before_a_cheaper_one_without():
     asked = seventy(
         candidates=(on(LARGE, standard_weights=Scheme.FP8, nodes=nodes(4, 8, free=2)),),
