@@ -277,6 +277,7 @@ class Change(StrEnum):
     PIN = "WithoutPin"
     LOAD = "LessLoad"
     DEPLOYMENT = "OwnDeployment"
+    SPLIT = "PrefillDecodeApart"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,9 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import Budget, budget_of
 from modelfleet.core.layout.wording import count, exact_seconds, gib, rate, rounded, seconds, share
 from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.knee import lightest
 from modelfleet.core.perf.prediction import MemoryUse, Prediction
+from modelfleet.core.perf.serving import Replica
 
 
 def out_of_memory(ask: Ask, layout: Layout, memory: MemoryUse) -> Failure:
@@ -88,23 +90,29 @@ def prompt_too_long(ask: Ask, layout: Layout, wanted: Wanted, budget: Budget, ma
     )
 
 
-def share_not_kept(ask: Ask, layout: Layout, wanted: Wanted, light: Prediction) -> Failure:
-    """The mean of a lone request is inside, the wanted share is not."""
-    margin = Margin.of(light)
-    ttft, tpot = at_share(light, wanted.limits.share)
+def share_not_kept(ask: Ask, wanted: Wanted, it: Replica, margin: Margin) -> Failure:
+    """The mean of a lone request is inside, the wanted share is not, with requests that come one by one."""
+    limits, kept = wanted.limits, share(wanted.limits.share)
+    ttft, tpot = at_share(lightest(it), limits.share)
     ttft, tpot = ttft * margin.ttft, tpot * margin.tpot
-    by_tpot = tpot / wanted.limits.tpot_s > ttft / wanted.limits.ttft_s
-    key, reached, limit = ("tpot", tpot, wanted.limits.tpot_s) if by_tpot else ("ttft", ttft, wanted.limits.ttft_s)
+    by_tpot = tpot / limits.tpot_s > ttft / limits.ttft_s
+    key, reached, limit = ("tpot", tpot, limits.tpot_s) if by_tpot else ("ttft", ttft, limits.ttft_s)
+    named = f"objective {wanted.objective.name}"
+    if reached > limit:
+        sentence = f"{kept} of the requests are inside {key} {seconds(reached)} {margin.said(key)} at the least load,"
+        sentence += f" and {key} of {named} is {exact_seconds(limit)}"
+    else:
+        both = f"ttft {exact_seconds(limits.ttft_s)} and tpot {exact_seconds(limits.tpot_s)}"
+        sentence = f"fewer than {kept} of the requests are inside both {both} of {named} at the least load"
     return Failure(
         class_name=ask.candidate.name,
-        layout=layout,
+        layout=it.case.layout,
         check=Check.TPOT if by_tpot else Check.TTFT,
         field=objective_place(ask.question, wanted.index, key),
         wanted=limit,
         reached=max(reached, limit),
         unit="s",
-        sentence=f"on {layout} {share(wanted.limits.share)} of the requests are inside {key}"
-        f" {seconds(max(reached, limit))} at the least load, and {wanted.objective.name} wants {exact_seconds(limit)}",
+        sentence=f"on {it.case.layout} {sentence}",
     )
 
 

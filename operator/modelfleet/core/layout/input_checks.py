@@ -10,8 +10,16 @@ from collections.abc import Iterator
 from math import isfinite
 
 from modelfleet.core.layout.answer import Problem
-from modelfleet.core.layout.on_class import context_of
-from modelfleet.core.layout.question import LengthRegime, Objective, Pins, Question, Strategy, objective_place, place
+from modelfleet.core.layout.question import (
+    LengthRegime,
+    Objective,
+    Pins,
+    Question,
+    Strategy,
+    context_of,
+    objective_place,
+    place,
+)
 from modelfleet.core.layout.wording import exact_seconds
 
 _HUGE_RPS = 1e6
@@ -221,7 +229,8 @@ def _bounds(question: Question) -> Iterator[Problem]:
     one = (pins.tensor or 1) * (pins.pipeline or 1) * (pins.data or 1)
     least = one * max(1, bounds.min_replicas)
     if most < least:
+        what = f"of the pinned layout take {least}" if one > 1 else f"take at least {least}, one each"
         yield Problem(
             field=field,
-            sentence=f"{field} is {most}, and {low} ({bounds.min_replicas}) of the pinned layout take {least}",
+            sentence=f"{field} is {most}, and {low} ({bounds.min_replicas}) {what}: raise the one or lower the other",
         )

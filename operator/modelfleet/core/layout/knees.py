@@ -88,15 +88,17 @@ def goals_of(ask: Ask, case: Case, light: Prediction, profile: Profile | None) -
 
 
 def with_cache(ask: Ask, it: Replica, goals: Sequence[Goal], sizes: Sequence[int]) -> tuple[Replica, Break | Wanted]:
-    """The replica with the budget whose activation leaves enough KV cache: where requests wait for the cache, a smaller
-    budget, one of `sizes`, may carry more load. An objective, where no load keeps it."""
+    """The replica with the budget whose activation leaves enough KV cache: where requests wait for the cache, or no
+    load keeps the promise at all, a smaller budget, one of `sizes`, may carry more. An objective, where no load keeps
+    it with any of them; the replica then is the first that fits, if there is one."""
     best, broken = it, break_of(ask, it, goals)
     for tokens in sizes:
         if not _starved(ask, best, broken):
             break
         smaller = replica_of(ask, it.case.layout, tokens, it.profile)
-        less = break_of(ask, smaller, goals) if smaller.most > best.most else broken
-        if isinstance(less, Break) and _rate(less) > _rate(broken):
+        # Without a knee `most` tells nothing: memory that does not fit has one too.
+        less = break_of(ask, smaller, goals) if isinstance(broken, Wanted) or smaller.most > best.most else broken
+        if _rate(less) > _rate(broken) or not best.memory.fits:
             best, broken = smaller, less
     return best, broken
 

@@ -6,15 +6,16 @@ offer is near; a step below them fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import ceil, floor, log10
 from typing import Any
 
-from modelfleet.core.layout.answer import Change, Check, ClassPlan, Offer, Problem
+from modelfleet.core.layout.answer import Change, Check, Offer, Problem
 from modelfleet.core.layout.ask import Failure
 from modelfleet.core.layout.input_checks import problems_of
 from modelfleet.core.layout.inventory import cost_per_hour
+from modelfleet.core.layout.offer_search import Idea, closer, nearest, planned
 from modelfleet.core.layout.plans import Plans, plans_for
 from modelfleet.core.layout.question import (
     Candidate,
@@ -26,26 +27,13 @@ from modelfleet.core.layout.question import (
     place,
 )
 from modelfleet.core.layout.unmet import closest
-from modelfleet.core.layout.wording import count, exact_seconds, rounded
+from modelfleet.core.layout.wording import exact_seconds
 from modelfleet.core.model.facts import Scheme
 
 MOST_OFFERS = 6
 
 _LOOSER = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0, 100.0)
 _LESS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Idea:
-    """One change of the question, and how to say it."""
-
-    change: Change
-    field: str
-    value: str
-    question: Question
-
-
-_Step = Callable[[float], _Idea]
 
 
 def offers_for(
@@ -76,57 +64,14 @@ def _found(question: Question, plans: Plans | None, problems: Sequence[Problem])
     for index, objective in enumerate(question.objectives):
         yield from _objective_offers(near, index, objective)
     yield from _each(_classes(question))
-    yield from _nearest(_LESS, lambda factor: _less_load(near, factor))
+    yield from closer(_LESS, lambda factor: _less_load(near, factor))
 
 
-def _each(ideas: Iterator[_Idea]) -> Iterator[Offer]:
+def _each(ideas: Iterator[Idea]) -> Iterator[Offer]:
     for idea in ideas:
-        offer = _planned(idea)
+        offer = planned(idea)
         if offer:
             yield offer
-
-
-def _planned(idea: _Idea) -> Offer | None:
-    """The offer, if the changed question has a plan."""
-    if any(problem.fatal for problem in problems_of(idea.question)):
-        return None
-    plans = plans_for(idea.question).plans
-    if not plans:
-        return None
-    return Offer(
-        change=idea.change,
-        field=idea.field,
-        value=idea.value,
-        sentence=f"{_what(idea)}: {_in_short(plans[0])}",
-        plan=plans[0],
-    )
-
-
-def _what(idea: _Idea) -> str:
-    return f"with {idea.field} {idea.value}" if idea.value else f"without {idea.field}"
-
-
-def _in_short(plan: ClassPlan) -> str:
-    pool = plan.pool
-    cost = f", {rounded(float(plan.cost_per_hour), 3)} {plan.currency}/h" if plan.cost_per_hour is not None else ""
-    return f"{count(pool.replicas, 'replica')} of {pool.layout} on {plan.class_name}{cost}"
-
-
-def _nearest(factors: Sequence[float], step: _Step) -> Iterator[Offer]:
-    """The first factor that has a plan, by bisection: if one works, those beyond it do."""
-    low, high, found = 0, len(factors) - 1, None
-    last = _planned(step(factors[high]))
-    if last is None:
-        return
-    found = last
-    while low < high:
-        middle = (low + high) // 2
-        offer = _planned(step(factors[middle]))
-        if offer is not None:
-            found, high = offer, middle
-        else:
-            low = middle + 1
-    yield found
 
 
 def _narrowed(question: Question, plans: Plans) -> Question:
@@ -138,21 +83,21 @@ def _narrowed(question: Question, plans: Plans) -> Question:
 
 def _objective_offers(question: Question, index: int, objective: Objective) -> Iterator[Offer]:
     """A looser tpot, a looser ttft, and both where neither alone is enough."""
-    yield from (single := [*_nearest(_LOOSER, lambda factor: _looser(question, index, objective, factor, "tpot"))])
-    more = [*_nearest(_LOOSER, lambda factor: _looser(question, index, objective, factor, "ttft"))]
+    yield from (single := [*closer(_LOOSER, lambda factor: _looser(question, index, objective, factor, "tpot"))])
+    more = [*closer(_LOOSER, lambda factor: _looser(question, index, objective, factor, "ttft"))]
     yield from more
     if not single and not more:
-        yield from _nearest(_LOOSER, lambda factor: _looser(question, index, objective, factor, "ttft and tpot"))
+        yield from closer(_LOOSER, lambda factor: _looser(question, index, objective, factor, "ttft and tpot"))
 
 
-def _looser(question: Question, index: int, objective: Objective, factor: float, keys: str) -> _Idea:
+def _looser(question: Question, index: int, objective: Objective, factor: float, keys: str) -> Idea:
     ttft = _neat(objective.ttft_s * factor) if "ttft" in keys else objective.ttft_s
     tpot = _neat(objective.tpot_s * factor) if "tpot" in keys else objective.tpot_s
     changed = replace(objective, ttft_s=ttft, tpot_s=tpot)
     said = {"ttft": exact_seconds(ttft), "tpot": exact_seconds(tpot)}
     first, *rest = keys.split(" and ")
     value = said[first] + "".join(f" and {key} {said[key]}" for key in rest)
-    return _Idea(
+    return Idea(
         change=Change.OBJECTIVE,
         field=objective_place(question, index, first),
         value=value,
@@ -167,15 +112,16 @@ def _with_objective(question: Question, index: int, objective: Objective) -> Que
 
 
 def _neat(value_s: float) -> float:
-    """Rounded up to two digits, and to whole milliseconds from one on."""
+    """Rounded up to two digits, to halves of the second below 2, and to whole milliseconds from ten on."""
     if value_s <= 0:
         return value_s
     unit = 10.0 ** (floor(log10(value_s)) - 1)
+    unit = unit / 2 if value_s < 20 * unit else unit
     neat = ceil(value_s / unit - 1e-9) * unit
-    return round(neat, 3) if neat >= 0.01 else round(neat, 7)
+    return ceil(neat * 1000 - 1e-6) / 1000 if neat >= 0.01 else round(neat, 7)
 
 
-def _less_load(question: Question, factor: float) -> _Idea:
+def _less_load(question: Question, factor: float) -> Idea:
     def less(one: Objective) -> Objective:
         if one.load_rps is not None:
             return replace(one, load_rps=float(f"{one.load_rps * factor:.2g}"))
@@ -184,7 +130,7 @@ def _less_load(question: Question, factor: float) -> _Idea:
     objectives = tuple(less(one) for one in question.objectives)
     first = objectives[0]
     stated = f"{first.load_rps:g} requests/s" if first.load_rps is not None else f"{first.load_concurrency:g} in flight"
-    return _Idea(
+    return Idea(
         change=Change.LOAD,
         field=objective_place(question, 0, "load"),
         value=stated if len(objectives) == 1 else f"{stated} and the others as much less",
@@ -192,14 +138,14 @@ def _less_load(question: Question, factor: float) -> _Idea:
     )
 
 
-def _without_pins(question: Question) -> Iterator[_Idea]:
+def _without_pins(question: Question) -> Iterator[Idea]:
     """Each pin of the layout and the engine left out, one at a time."""
     plain = Pins()
     for name in vars(question.pins):
         value = getattr(question.pins, name)
         if value == getattr(plain, name) or name in ("evidence", "weights", "kv"):
             continue
-        yield _Idea(
+        yield Idea(
             change=Change.PIN,
             field=place(question, f"pins.{name}"),
             value="",
@@ -213,10 +159,10 @@ def _without_pins(question: Question) -> Iterator[_Idea]:
     if len(degrees) > 1:
         freed = replace(question.pins, strategy=Strategy.AUTO, tensor=None, pipeline=None, data=None, expert=None)
         fields = " and ".join(place(question, f"pins.{name}") for name in degrees)
-        yield _Idea(change=Change.PIN, field=fields, value="", question=replace(question, pins=freed))
+        yield Idea(change=Change.PIN, field=fields, value="", question=replace(question, pins=freed))
 
 
-def _accelerators(question: Question, plans: Plans) -> Iterator[_Idea]:
+def _accelerators(question: Question, plans: Plans) -> Iterator[Idea]:
     """Bounds raised to what the load needs."""
     bounds = question.bounds
     if not any(failure.check is Check.CAPACITY for one in plans.looked for failure in one.failures):
@@ -236,34 +182,34 @@ def _accelerators(question: Question, plans: Plans) -> Iterator[_Idea]:
         changes.append((place(question, "bounds.max_accelerators"), pool.accelerators))
     if changes:
         value = str(changes[0][1]) + "".join(f" and {name} {number}" for name, number in changes[1:])
-        yield _Idea(
+        yield Idea(
             change=Change.ACCELERATORS, field=changes[0][0], value=value, question=replace(question, bounds=raised)
         )
 
 
-def _weights(question: Question) -> Iterator[_Idea]:
+def _weights(question: Question) -> Iterator[Idea]:
     """The class's standard instead of what is pinned; other offered weights; quantizing online; the old engine."""
     field, pins = place(question, "pins.weights"), question.pins
     if pins.weights is not None:
         freed = replace(pins, weights=None, evidence=None)
-        yield _Idea(change=Change.QUANTIZATION, field=field, value="", question=replace(question, pins=freed))
+        yield Idea(change=Change.QUANTIZATION, field=field, value="", question=replace(question, pins=freed))
         if pins.evidence and pins.evidence.engine_version and pins.evidence.engine_version != question.engine_version:
             version = pins.evidence.engine_version
-            yield _Idea(
+            yield Idea(
                 change=Change.QUANTIZATION,
                 field=place(question, "engine_version"),
                 value=version,
                 question=replace(question, engine_version=version),
             )
     elif not question.allow_online_quantization:
-        yield _Idea(
+        yield Idea(
             change=Change.QUANTIZATION,
             field=place(question, "allow_online_quantization"),
             value="Allow",
             question=replace(question, allow_online_quantization=True),
         )
     if pins.kv is None and all(one.standard_kv is None for one in question.candidates):
-        yield _Idea(
+        yield Idea(
             change=Change.QUANTIZATION,
             field=place(question, "pins.kv"),
             value=str(Scheme.FP8),
@@ -283,12 +229,12 @@ def _contexts(question: Question, plans: Plans, failure: Failure) -> Iterator[Of
     if least < now:
         sizes.append(least)
     if sizes:
-        yield from _nearest(sizes, lambda size: _smaller(question, int(size)))
+        yield from nearest(sizes, lambda size: _smaller(question, int(size)))
 
 
-def _smaller(question: Question, size: int) -> _Idea:
+def _smaller(question: Question, size: int) -> Idea:
     pins = replace(question.pins, engine_context_tokens=None)
-    return _Idea(
+    return Idea(
         change=Change.CONTEXT,
         field=place(question, "max_context_tokens"),
         value=str(size),
@@ -296,7 +242,7 @@ def _smaller(question: Question, size: int) -> _Idea:
     )
 
 
-def _classes(question: Question) -> Iterator[_Idea]:
+def _classes(question: Question) -> Iterator[Idea]:
     """Classes that exist and are not allowed."""
     listed = {one.name for one in question.candidates}
 
@@ -305,7 +251,7 @@ def _classes(question: Question) -> Iterator[_Idea]:
         return cost is None, float(cost[0]) if cost else 0.0
 
     for candidate in sorted((one for one in question.alternatives if one.name not in listed), key=near):
-        yield _Idea(
+        yield Idea(
             change=Change.CLASS,
             field=place(question, "candidates"),
             value=candidate.name,
@@ -313,12 +259,12 @@ def _classes(question: Question) -> Iterator[_Idea]:
         )
 
 
-def _apart(question: Question) -> Iterator[_Idea]:
+def _apart(question: Question) -> Iterator[Idea]:
     """Each objective in a deployment of its own."""
     if len(question.objectives) < 2:
         return
     for index, objective in enumerate(question.objectives):
-        yield _Idea(
+        yield Idea(
             change=Change.DEPLOYMENT,
             field=objective_place(question, index),
             value=f"({objective.name}) in a deployment of its own",
@@ -326,7 +272,7 @@ def _apart(question: Question) -> Iterator[_Idea]:
         )
 
 
-def _corrections(question: Question, problems: Sequence[Problem]) -> Iterator[_Idea]:
+def _corrections(question: Question, problems: Sequence[Problem]) -> Iterator[Idea]:
     """The question with its fatal problem put right, where there is one obvious way."""
     longest = min((one.facts.max_context_tokens for one in question.variants), default=0)
     pins = question.pins
@@ -334,23 +280,47 @@ def _corrections(question: Question, problems: Sequence[Problem]) -> Iterator[_I
     for name in ("max_context_tokens", "pins.engine_context_tokens"):
         if place(question, name) in fatal and longest:
             freed = replace(question, max_context_tokens=longest, pins=replace(pins, engine_context_tokens=None))
-            yield _Idea(change=Change.CONTEXT, field=place(question, name), value=str(longest), question=freed)
+            yield Idea(change=Change.CONTEXT, field=place(question, name), value=str(longest), question=freed)
             return
     if place(question, "pins.strategy") in fatal:
-        yield _Idea(
+        yield Idea(
             change=Change.PIN,
             field=place(question, "pins.strategy"),
             value="",
             question=replace(question, pins=replace(pins, strategy=Strategy.AUTO)),
         )
+    if place(question, "bounds.max_accelerators") in fatal:
+        yield from _enough_accelerators(question)
     for name in ("tensor", "pipeline", "data", "sequence_cap", "token_budget", "memory_fraction", "block_tokens"):
         if place(question, f"pins.{name}") in fatal:
-            yield _Idea(
+            yield Idea(
                 change=Change.PIN,
                 field=place(question, f"pins.{name}"),
                 value="",
                 question=replace(question, pins=_freed(pins, name)),
             )
+
+
+def _enough_accelerators(question: Question) -> Iterator[Idea]:
+    """The accelerators that the fewest replicas take, and the fewest replicas that the accelerators allow."""
+    bounds = question.bounds
+    free = replace(question, bounds=replace(bounds, max_accelerators=None))
+    needed = () if any(one.fatal for one in problems_of(free)) else plans_for(free).plans
+    if needed:
+        total = min(plan.accelerators for plan in needed)
+        yield Idea(
+            change=Change.ACCELERATORS,
+            field=place(question, "bounds.max_accelerators"),
+            value=str(total),
+            question=replace(question, bounds=replace(bounds, max_accelerators=total)),
+        )
+    if bounds.min_replicas > 1:
+        yield Idea(
+            change=Change.ACCELERATORS,
+            field=place(question, "bounds.min_replicas"),
+            value="1",
+            question=replace(question, bounds=replace(bounds, min_replicas=1)),
+        )
 
 
 def _freed(pins: Pins, name: str) -> Pins:

@@ -10,7 +10,7 @@ from modelfleet.core.layout.ask import MEMORY_FRACTION, Ask, Failure, Sized
 from modelfleet.core.layout.best_of import simplicity
 from modelfleet.core.layout.block_size import decide_block
 from modelfleet.core.layout.demand import Demand
-from modelfleet.core.layout.question import Candidate, Question, place
+from modelfleet.core.layout.question import Candidate, Question, context_of, place
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.shapes import impossible, pinned, single_stage, staged
 from modelfleet.core.layout.sizing import size
@@ -85,11 +85,6 @@ def look(question: Question, candidate: Candidate, demand: Demand) -> Looked:
     if not notes.sized and _stages_may_help(question, notes):
         _try(ask, staged(question, facts, candidate.hardware), notes)
     return _summed_up(ask, notes)
-
-
-def context_of(question: Question, longest: int) -> int:
-    """The context limit: the user's, else the model's own."""
-    return question.pins.engine_context_tokens or question.max_context_tokens or longest
 
 
 def _engine_refused(question: Question, candidate: Candidate) -> Failure | None:

@@ -278,3 +278,8 @@ def objective_place(question: Question, index: int, key: str = "") -> str:
     """Where a key of the objective number `index` stands: `spec.objectives[0].ttft`, or what `fields` says of it."""
     name = f"objectives[{index}]" + (f".{key}" if key else "")
     return question.fields.get(name) or name.replace("objectives", place(question, "objectives"), 1)
+
+
+def context_of(question: Question, longest: int) -> int:
+    """The context limit: the user's, else the model's own."""
+    return question.pins.engine_context_tokens or question.max_context_tokens or longest

@@ -106,7 +106,7 @@ def size(ask: Ask, layout: Layout, most: int | None = None) -> Sized | Failure:
     it = replica_of(ask, layout, budget.tokens, profile)
     it, broken = with_cache(ask, it, goals, _smaller(ask, case, budget, margin))
     if isinstance(broken, Wanted):
-        return share_not_kept(ask, layout, broken, light)
+        return share_not_kept(ask, broken, it, margin) if it.memory.fits else out_of_memory(ask, layout, it.memory)
     fit = _enough(_Frame(ask, it, goals, margin), broken)
     if fit is None:
         return no_budget(ask, case, margin)

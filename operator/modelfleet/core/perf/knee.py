@@ -29,7 +29,7 @@ def find_knee(case: Case, lengths: Lengths, limits: Limits, profile: Profile | N
     if not it.memory.fits:
         return None
     low, high = most_running(it) * _LEAST, most_running(it)
-    best = running_open(it, low)
+    best = lightest(it)
     if _share(best, limits) < limits.share:
         return None
     past: Prediction | None = None
@@ -46,6 +46,11 @@ def find_knee(case: Case, lengths: Lengths, limits: Limits, profile: Profile | N
         bound=_bound(it, past, limits) if past else "throughput",
         at=best,
     )
+
+
+def lightest(it: Replica) -> Prediction:
+    """The least load that is looked at: requests that come one by one."""
+    return running_open(it, most_running(it) * _LEAST)
 
 
 def _share(at: Prediction, limits: Limits) -> float:

@@ -69,3 +69,27 @@ def test_the_sequence_cap_ends_the_search():
 )
 def test_simpler_layouts_come_first(simple, other):
     assert simplicity(simple) < simplicity(other)
+
+
+def test_the_concurrency_is_the_most_inside_both_times_and_not_only_a_power_of_two():
+    setup = EngineSetup(version="0.32.0", context_limit_tokens=8192)
+    seventy = Case(facts=facts("Llama-3.3-70B-Instruct"), hardware=LARGE, layout=Layout(4), setup=setup)
+    got = best_of([seventy], LENGTHS, ttft_s=1.0, tpot_s=0.05)
+    assert got is not None
+    past = predict(seventy, LENGTHS, Load(concurrency=got.concurrency * 1.1))
+    assert got.prediction.ttft_s <= 1.0
+    assert got.prediction.tpot_s <= 0.05
+    assert past.ttft_s > 1.0 or past.tpot_s > 0.05
+
+
+def test_a_cap_that_is_no_power_of_two_is_reached():
+    got = best_of([case(Layout(1), cap=6)], LENGTHS, ttft_s=10.0, tpot_s=1.0)
+    assert got is not None
+    assert got.concurrency == 6
+
+
+def test_the_reason_says_at_which_concurrency_layouts_were_compared():
+    got = best_of([case(Layout(1), cap=6), case(Layout(2), cap=4)], LENGTHS, ttft_s=10.0, tpot_s=1.0)
+    assert got is not None
+    assert "with 6 requests in flight" in got.why
+    assert "compared at powers of two: 4 give" in got.why

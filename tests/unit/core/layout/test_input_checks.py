@@ -165,3 +165,14 @@ def test_what_would_work_is_planned(asked, value):
     got = answer(asked)
     assert [offer.value for offer in got.offers] == [value]
     assert got.offers[0].plan.pool.replicas >= 1
+
+
+def test_more_replicas_than_accelerators_are_told_without_a_pin_and_both_ways_out_are_offered():
+    got = answer(question(bounds=Bounds(min_replicas=12, max_replicas=12, max_accelerators=4)))
+    (problem,) = got.problems
+    assert "pinned" not in problem.sentence
+    assert "take at least 12" in problem.sentence
+    assert [(one.field, one.value) for one in got.offers] == [
+        ("spec.scaling.maxAccelerators", "12"),
+        ("spec.scaling.minReplicas", "1"),
+    ]

@@ -8,7 +8,8 @@ from modelfleet.core.layout.answer import Change, Check, Role
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.layout.demand import demand_of
 from modelfleet.core.layout.on_class import look
-from modelfleet.core.layout.question import Bounds, Evidence, Pins
+from modelfleet.core.layout.question import Bounds, Evidence, Pins, Strategy
+from modelfleet.core.layout.wording import rounded
 from modelfleet.core.model.facts import Scheme
 from questions import LARGE, nodes, objective, on, question, variants
 
@@ -20,12 +21,22 @@ def seventy(**changes):
     return question(**({"variants": variants(SEVENTY, Scheme.FP8), "candidates": FP8} | changes))
 
 
-def test_a_looser_time_is_the_nearest_of_its_grid():
-    got = answer(question(objectives=(objective(tpot_s=0.004),)))
+@pytest.mark.parametrize("tpot_s", [0.003, 0.004, 0.0055])
+def test_a_looser_time_is_the_smallest_that_works_to_about_a_twentieth(tpot_s):
+    got = answer(seventy(objectives=(objective(tpot_s=tpot_s),)))
     offer = next(one for one in got.offers if one.change is Change.OBJECTIVE and one.field.endswith("tpot"))
-    works = int(offer.value.removesuffix("ms")) / 1000
-    assert answer(question(objectives=(objective(tpot_s=works),))).chosen is not None
-    assert answer(question(objectives=(objective(tpot_s=works / 1.5),))).chosen is None
+    works = float(offer.value.removesuffix("ms")) / 1000
+    assert answer(seventy(objectives=(objective(tpot_s=works),))).chosen is not None
+    assert answer(seventy(objectives=(objective(tpot_s=works / 1.1),))).chosen is None
+
+
+def test_less_load_is_the_most_that_works_to_about_a_twentieth():
+    bounds = Bounds(max_accelerators=1)
+    got = answer(question(objectives=(objective(load_rps=60.0),), bounds=bounds))
+    offer = next(one for one in got.offers if one.change is Change.LOAD)
+    works = float(offer.value.removesuffix(" requests/s"))
+    assert answer(question(objectives=(objective(load_rps=works),), bounds=bounds)).chosen is not None
+    assert answer(question(objectives=(objective(load_rps=works * 1.1),), bounds=bounds)).chosen is None
 
 
 def test_every_offer_has_a_plan_that_can_be_carried_out():
@@ -113,6 +124,37 @@ def test_prefill_and_decode_are_told_apart_only_in_a_large_fleet(load, split):
         told = [one.sentence for one in got.rejected if one.check is Check.DISAGGREGATION]
         assert told
         assert "fleet is too small" in told[0]
+        offer = next(one for one in got.offers if one.change is Change.SPLIT)
+        assert (offer.field, offer.value) == ("spec.parallelism.strategy", "Disaggregated")
+        assert [pool.role for pool in offer.plan.pools] == [Role.PREFILL, Role.DECODE]
+        assert "USD/h; this version does not roll out such a plan" in offer.sentence
+
+
+def test_a_small_fleet_that_asks_for_two_pools_gets_them():
+    asked = seventy(objectives=(objective(tpot_s=0.018, share=0.9, load_rps=0.5),))
+    offer = next(one for one in answer(asked).offers if one.change is Change.SPLIT)
+    got = answer(replace(asked, pins=Pins(strategy=Strategy.DISAGGREGATED))).chosen
+    assert got == offer.plan
+
+
+@pytest.mark.parametrize(("tpot_s", "less"), [(0.026, True), (0.03, True), (0.05, False), (0.1, False)])
+def test_a_single_pool_tells_of_two_that_would_cost_less_and_only_then(tpot_s, less):
+    got = answer(seventy(objectives=(objective(tpot_s=tpot_s, share=0.9, load_rps=60.0),)))
+    assert got.chosen is not None
+    assert got.chosen.rolled_out
+    told = [one.sentence for one in got.reasons if one.check is Check.DISAGGREGATION]
+    assert bool(told) is less
+    for sentence in told:
+        assert f"in place of {rounded(float(got.chosen.cost_per_hour), 3)} USD/h" in sentence
+        assert "does not roll out" in sentence
+
+
+def test_both_pools_keep_their_time_at_the_slow_end():
+    got = answer(seventy(objectives=(objective(tpot_s=0.018, share=0.9, load_rps=200.0),))).chosen
+    assert got is not None
+    prefill, decode = (pool.predicted for pool in got.pools)
+    assert prefill.ttft_at_share_s * (1 + prefill.ttft_uncertainty) <= 1.0
+    assert decode.tpot_at_share_s * (1 + decode.uncertainty) <= 0.018
 
 
 def test_a_layout_for_which_there_are_nodes_comes_before_a_cheaper_one_without():

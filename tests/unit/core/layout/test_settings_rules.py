@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from math import exp, log
+from statistics import NormalDist
 
 import pytest
 
@@ -108,6 +110,23 @@ def test_the_mean_of_a_log_normal_length_lies_between_its_percentiles():
     assert mean_tokens(1000, 1000) == 1000
     assert 1000 < mean_tokens(1000, 3000) < 3000
     assert mean_tokens(10, 100_000) <= 100_000
+
+
+@pytest.mark.parametrize(("p50", "p95"), [(1, 1_000_000), (1, 100_000_000), (4000, 60_000), (7900, 8300)])
+def test_lengths_past_the_context_limit_are_cut_as_answers_are(p50, p95):
+    long = objective(input_p50_tokens=p50, input_p95_tokens=p95)
+    lengths = demand_of(question(objectives=(long,), max_context_tokens=8192)).lengths
+    assert 0.99 * p50 <= lengths.input_tokens < 8192
+    assert (lengths.input_p95_tokens or 0) <= 8191
+    assert lengths.input_tokens + lengths.output_tokens <= 8192
+    assert lengths.output_tokens >= 1
+
+
+def test_a_cut_mean_is_that_of_the_shorter_of_a_length_and_the_limit():
+    points = [NormalDist().inv_cdf((index + 0.5) / 20_000) for index in range(20_000)]
+    sigma = log(1_000_000) / NormalDist().inv_cdf(0.95)
+    by_hand = sum(min(exp(sigma * point), 131_071) for point in points) / len(points)
+    assert mean_tokens(1, 1_000_000, 131_071) == pytest.approx(by_hand, rel=0.01)
 
 
 def test_objectives_share_the_mixture_of_their_lengths():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from modelfleet.core.catalog import CATALOG
 from modelfleet.core.layout.answer import Check
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.layout.demand import demand_of
@@ -12,7 +13,7 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import BUDGETS, budget_of, largest_budget
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.workload import EngineSetup
-from questions import LARGE, facts, objective, question, variants
+from questions import LARGE, facts, objective, on, question, variants
 
 SETUP = EngineSetup(version="0.32.0", context_limit_tokens=16384)
 CASE = Case(facts=facts("Llama-3.3-70B-Instruct"), hardware=LARGE, layout=Layout(4), setup=SETUP)
@@ -75,3 +76,34 @@ def test_a_pinned_budget_that_stalls_answers_is_told():
     told = next(one.sentence for one in got.reasons if one.check is Check.TOKEN_BUDGET)
     assert "spec.engine.args.max-num-batched-tokens" in told
     assert "stall" in told
+
+
+def _tight(tpot_s, **pins):
+    """Weights that leave little room for activation and cache."""
+    lengths = {
+        "input_p50_tokens": 50,
+        "input_p95_tokens": 150,
+        "output_p50_tokens": 10,
+        "output_p95_tokens": 10,
+    }
+    return question(
+        variants=variants("Qwen3-32B"),
+        candidates=(on(CATALOG["rtx-4090"].hardware),),
+        objectives=(objective(tpot_s=tpot_s, share=0.95, load_rps=100.0, **lengths),),
+        pins=Pins(**pins),
+        max_context_tokens=None,
+        engine_version="",
+    )
+
+
+def test_a_looser_tpot_never_costs_more_though_its_budget_would_leave_no_cache():
+    plans = [answer(_tight(tpot_s)).chosen for tpot_s in (0.2, 0.215, 0.23, 0.26, 0.4, 1.0, 4.0)]
+    taken = [plan.accelerators if plan else None for plan in plans]
+    assert taken == sorted(taken, reverse=True)
+
+
+def test_a_pinned_budget_that_leaves_no_cache_is_called_a_lack_of_memory():
+    asked = _tight(0.26, tensor=4, pipeline=1)
+    got = answer(replace(asked, pins=replace(asked.pins, token_budget=1024)))
+    assert got.infeasible is not None
+    assert got.infeasible.check is Check.MEMORY
