@@ -63,8 +63,7 @@ def _with_classes(raw: Mapping[str, Any], classes: Sequence[str]) -> Mapping[str
 
 def _sound(parsed: ModelDeployment | tuple[Fault, ...], shown: str) -> ModelDeployment:
     if isinstance(parsed, tuple):
-        more = f" (and {len(parsed) - 1} more; `modelfleet lint` shows all)" if len(parsed) > 1 else ""
-        raise AskError(f"{shown}: {parsed[0]}{more}")
+        raise AskError(f"{shown}: {parsed[0]}")
     return parsed
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -184,7 +185,23 @@ class JsonWriter:
 
     def write(self, cells: Mapping[str, Any]) -> None:
         """Writes a row."""
-        self._stream.write(json.dumps(cells, ensure_ascii=False) + "\n")
+        try:
+            line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            line = json.dumps(_finite(cells), ensure_ascii=False, allow_nan=False)
+        self._stream.write(line + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """The value with null where Python reads a number that JSON has no word for, such as NaN."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Mapping():
+            return {key: _finite(one) for key, one in value.items()}
+        case list():
+            return [_finite(one) for one in value]
+    return value
 
 
 class CsvWriter:
