@@ -81,17 +81,22 @@ def rooms_of(listed: Sequence[Listed], class_name: str) -> tuple[NodeRoom, ...]:
     return tuple(room for line in listed if line.class_name == class_name for room in line.rooms)
 
 
-def read_files(paths: Sequence[str], nodes: str | None) -> Files:
-    """Everything in the files. Raises UnreadableError, AskError and RefusedError."""
+def read_files(paths: Sequence[str], nodes: str | None, *, saved: bool = False) -> Files:
+    """Everything in the files. Objects that were `saved` from a cluster were accepted once and are not checked.
+
+    Raises UnreadableError, AskError and RefusedError.
+    """
     found = Files()
     report = Report()
     for path in paths:
         shown = "<stdin>" if path == _STDIN else path
         for document in _documents(path, shown, lines=True):
-            check_document(shown, document, report, only_objects=True)
+            if not saved:
+                check_document(shown, document, report, only_objects=True)
             _take(found, document.content, shown)
-    if report.findings:
-        raise RefusedError(tuple(report.findings))
+    faults = [one for one in report.findings if one.path.partition(".")[0] != "status"]  # it is not the user's
+    if faults:
+        raise RefusedError(faults)
     if nodes is not None:
         _take_nodes(found, [document.content for document in _documents(nodes, nodes, lines=False)], nodes)
     return found

@@ -131,6 +131,19 @@ def test_a_spec_that_cannot_be_planned_is_said_with_its_field(change, sentence, 
 
 
 @pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("memory", 80, "spec.memory is 80 bytes; write the unit, as in 80Gi"),
+        ("memoryBandwidth", 3350, "spec.memoryBandwidth is 3350 bytes a second; write the unit, as in 3350G"),
+        ("compute.bf16", 989, "spec.compute.bf16 is 989 operations a second; write the unit, as in 989T"),
+    ],
+)
+def test_a_figure_of_a_class_without_its_unit_is_told(field, value, sentence, plan):
+    status, _, err = plan(changed(manifest(CATALOG["h100-sxm"]), {f"spec.{field}": value}), DEPLOYMENT)
+    assert (status, err) == (2, f"modelfleet: AcceleratorClass h100-sxm: {sentence}\n")
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         pytest.param({"spec.acelerators": {"classes": ["h100-sxm"]}}, id="a mistyped field"),
@@ -190,3 +203,8 @@ def test_any_value_in_a_spec_is_planned_or_refused_with_a_line_a_fault(place, va
     assert status in (0, 1, 2)
     assert bool(err) == (status == 2)
     assert all(line.startswith("modelfleet: ") for line in err.splitlines())
+
+
+def test_a_status_that_an_operator_wrote_is_passed_over(plan):
+    status, _, err = plan({**DEPLOYMENT, "status": {"older": True}})
+    assert (status, err) == (0, "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modelfleet.core.layout.shape import Layout
-from modelfleet.core.layout.wording import listed, rounded, seconds
+from modelfleet.core.layout.wording import in_flight, listed, rounded, seconds
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.prediction import Prediction
 from modelfleet.core.perf.serving import predict
@@ -88,8 +88,8 @@ def _why(best: BestOf, kept: Sequence[BestOf], cases: Sequence[Case]) -> str:
 
     now = best.prediction
     sentence = (
-        f"{best.layout} with {best.concurrency} requests in flight gives {speed(best)} at TTFT {seconds(now.ttft_s)}"
-        f" and TPOT {seconds(now.tpot_s)}"
+        f"{best.layout} with {in_flight(str(best.concurrency))} gives {speed(best)} at TTFT"
+        f" {seconds(now.ttft_s)} and TPOT {seconds(now.tpot_s)}"
     )
     others = [f"{top.layout} {rounded(top.output_tokens_per_s_per_accelerator, 3)}" for top in kept if top is not best]
     missing = {case.layout for case in cases} - {top.layout for top in kept}
