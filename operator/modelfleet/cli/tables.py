@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from modelfleet.cli.yaml_io import UnreadableError, json_value
+
 STDIO = "-"
 _LONGEST_LINE = 1 << 20
 
@@ -148,16 +150,19 @@ def json_rows(stream: TextIO, name: str) -> Iterator[Row]:
     for line, text in enumerate(_lines(stream, name), start=1):
         if not text.strip():
             continue
+        fault = f"line {line} is not a JSON object"
         try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
+            content = json_value(text)
+        except UnreadableError as error:
             content = None
+            if not isinstance(error.__cause__, json.JSONDecodeError):
+                fault = f"line {line}: {error}"
         if isinstance(content, dict):
             yield Row(line, content)
         elif line == 1:
-            raise TableError(f"{name}: line 1 is not a JSON object; JSON lines have one object a line")
+            raise TableError(f"{name}: {fault}; JSON lines have one object a line")
         else:
-            yield Row(line, {}, f"line {line} is not a JSON object")
+            yield Row(line, {}, fault)
 
 
 def _lines(stream: TextIO, name: str) -> Iterator[str]:

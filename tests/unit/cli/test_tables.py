@@ -130,3 +130,8 @@ def test_a_number_with_too_many_digits_is_called_that(tmp_path: Path) -> None:
     _, (row,) = answers("predict", path)
 
     assert row["reason"].endswith("it holds a number with too many digits")
+
+
+def test_a_line_with_too_many_digits_is_a_row_that_says_so() -> None:
+    first, second = json_rows(io.StringIO('{"a": 1}\n{"a": 1' + "0" * 5000 + "}\n"), "rows.jsonl")
+    assert (first.fault, second.fault) == (None, "line 2: it holds a number with too many digits")
