@@ -24,6 +24,7 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import with_context_that_fits
+from modelfleet.core.perf.memory_version import is_numbered
 from modelfleet.core.perf.numbers import usual_kv_scheme
 from modelfleet.core.perf.workload import EngineSetup, Lengths, Load
 
@@ -95,7 +96,7 @@ def layout_of(cells: Cells, facts: ModelFacts, case: tuple[str, Hardware], notes
     engine, hardware = case
     tensor, pipeline, data = (whole(cells, column, _MOST_DEGREE) or 1 for column in ("tp", "pp", "dp"))
     spread = tensor * data
-    degree = _expert_degree(cells, spread)
+    degree = _expert_degree(cells, spread, notes)
     if degree not in (1, spread) and not spreads_partly(degree, spread, engine):
         raise RowError(f"ep: experts are spread over tensor × data, so ep is 1 or {spread} here, not {degree}")
     if degree * degree == spread > hardware.domain and 1 in (tensor, data) and engine != "vllm":
@@ -109,11 +110,14 @@ def layout_of(cells: Cells, facts: ModelFacts, case: tuple[str, Hardware], notes
     return layout
 
 
-def _expert_degree(cells: Cells, spread: int) -> int:
+def _expert_degree(cells: Cells, spread: int, notes: list[str]) -> int:
     found = text(cells, "ep").lower()
     if found in ("on", "true", "yes"):
         return spread
-    if found in ("off", "false", "no", "0", "0.0"):
+    if found in ("0", "0.0"):  # published tables write so where nothing is spread
+        notes.append("ep 0 read as 1: no expert parallelism")
+        return 1
+    if found in ("off", "false", "no"):
         return 1
     return whole(cells, "ep", _MOST_DEGREE) or 1
 
@@ -169,6 +173,21 @@ def _kv_scheme(cells: Cells, weights: Scheme, notes: list[str]) -> Scheme:
     return scheme
 
 
+def check_engine(engine: str, hardware: Hardware) -> None:
+    """Raises RowError if the engine does not run on the accelerator."""
+    engines = CATALOG[hardware.name].engines
+    if engine not in engines:
+        raise RowError(f"engine: {engine} does not run on {hardware.name}; write {' or '.join(engines)}")
+
+
+def _version(cells: Cells, engine: str, notes: list[str]) -> str:
+    """The engine's version. A build without a number, such as a nightly one, counts as unknown, and is noted."""
+    version = text(cells, "engine_version").lower().removeprefix("v")
+    if version and engine == "vllm" and not is_numbered(version):
+        notes.append(f"engine_version {clipped(version)} has no number such as 0.32.1 and counts as unknown")
+    return version
+
+
 def engine_of(cells: Cells, notes: list[str]) -> str:
     """The engine's name; a longer name that holds a known one, such as `nim (trtllm)`, is noted."""
     named = text(cells, "engine").lower() or "vllm"
@@ -187,16 +206,28 @@ def setup_of(cells: Cells, facts: ModelFacts, notes: list[str]) -> EngineSetup:
     fraction = share(cells, "memory_fraction")
     defaults = EngineSetup()
     weights = scheme_of(cells, facts)
+    engine = engine_of(cells, notes)
     return EngineSetup(
-        engine=engine_of(cells, notes),
-        version=text(cells, "engine_version").lower().removeprefix("v"),
+        engine=engine,
+        version=_version(cells, engine, notes),
         weights=weights,
         kv=_kv_scheme(cells, weights, notes),
         memory_fraction=defaults.memory_fraction if fraction is None else fraction,
         token_budget=whole(cells, "token_budget", MOST_TOKENS),
         sequence_cap=whole(cells, "sequence_cap", MOST_REQUESTS),
-        context_limit_tokens=whole(cells, "context_limit", MOST_TOKENS),
+        context_limit_tokens=_context_limit(cells, facts),
     )
+
+
+def _context_limit(cells: Cells, facts: ModelFacts) -> int | None:
+    limit = whole(cells, "context_limit", MOST_TOKENS)
+    longest = facts.max_context_tokens
+    if limit is not None and limit > longest:
+        raise RowError(
+            f"context_limit: is {limit:,}, and {facts.name} has a context of {longest:,} tokens; write at most"
+            f" {longest}"
+        )
+    return limit
 
 
 def lengths_of(cells: Cells, setup: EngineSetup, notes: list[str]) -> Lengths:
@@ -231,6 +262,7 @@ def asked(cells: Cells, lookup: Lookup) -> Asked:
     hardware = hardware_of(cells)
     notes: list[str] = []
     setup = setup_of(cells, facts, notes)
+    check_engine(setup.engine, hardware)
     layout = layout_of(cells, facts, (setup.engine, hardware), notes)
     lengths = lengths_of(cells, setup, notes)
     load = _load(cells, notes)

@@ -10,6 +10,7 @@ from typing import Any
 from modelfleet.cli.batch import Batch, add_arguments, run_batch
 from modelfleet.cli.cases import (
     Lookup,
+    check_engine,
     check_layout,
     hardware_of,
     lengths_of,
@@ -82,7 +83,9 @@ def chosen(cells: Cells, find: Lookup) -> dict[str, Any]:
     facts = model_of(cells, find)
     notes: list[str] = []
     setup = setup_of(cells, facts, notes)
-    template = Case(facts=facts, hardware=hardware_of(cells), layout=Layout(), setup=setup)
+    hardware = hardware_of(cells)
+    check_engine(setup.engine, hardware)
+    template = Case(facts=facts, hardware=hardware, layout=Layout(), setup=setup)
     limits_s = tuple(_limit_s(cells, column) for column in ("ttft_ms", "tpot_ms"))
     lengths = lengths_of(cells, setup, notes)
     words = _layouts(cells, facts, setup.engine, notes)

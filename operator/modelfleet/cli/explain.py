@@ -59,7 +59,7 @@ def _found(arguments: argparse.Namespace) -> Mapping[str, Any]:
         raise ExplainError("give the name of a ModelDeployment, or a saved one with -f")
     if arguments.name is not None:
         return _live(arguments)
-    saved = read_files([arguments.file], None).deployment
+    saved = read_files([arguments.file], None, saved=True).deployment
     if saved is None:
         raise ExplainError(f"{arguments.file}: it holds no {names.DEPLOYMENT_KIND}")
     return saved

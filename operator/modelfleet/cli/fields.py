@@ -10,6 +10,8 @@ Cells = Mapping[str, Any]
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WITH_UNIT = re.compile(r"([+-]?\d+\.?\d*)\s*(ms|s|us|%|[kK]|tok|tokens|rps|req/s)")
 _EMPTY = {"", "nan", "none", "null", "n/a"}
+_LEAST_PERCENT = 10.0
+"""A number from here to 100 where a share is wanted is taken as a percentage that was meant; 1.5 is just too much."""
 MOST_TOKENS = 100_000_000
 MOST_REQUESTS = 1_000_000
 
@@ -61,7 +63,7 @@ def whole(cells: Cells, column: str, most: int) -> int | None:
 def share(cells: Cells, column: str) -> float | None:
     """The cell as a share above 0 and up to 1; None if it is empty."""
     found = text(cells, column)
-    if re.fullmatch(r"\d+(\.\d+)?\s*%", found) or (_NUMBER.fullmatch(found) and 1 < float(found) <= 100):
+    if re.fullmatch(r"\d+(\.\d+)?\s*%", found) or (_NUMBER.fullmatch(found) and _LEAST_PERCENT <= float(found) <= 100):
         raise RowError(f"{column}: {clipped(found)} is not a share; write {float(found.rstrip('% ')) / 100:g}")
     return number(cells, column, 1.0)
 

@@ -34,6 +34,10 @@ class Finding:
         """The field and what is wrong with it."""
         return f"{self.path}: {self.message}" if self.path else self.message
 
+    def __str__(self) -> str:
+        """The line of a terminal: where it stands, what is wrong, and the rule."""
+        return f"{self.file}:{self.line}:{self.column}: {self.text} [{self.rule.id}]"
+
 
 @dataclass
 class Report:
@@ -73,9 +77,14 @@ def _check_file(source: Source, report: Report) -> None:
         report.skipped.append((source.shown, TEMPLATE))
         return
     for document in documents(text):
-        for place, content in _objects(document.content, ()):
-            if isinstance(content, Mapping) or not source.found:
-                _check_object(source.shown, document, place, content, report)
+        check_document(source.shown, document, report, only_objects=source.found)
+
+
+def check_document(shown: str, document: Document, report: Report, *, only_objects: bool) -> None:
+    """Puts what is wrong with the objects of a document into the report; `only_objects` passes over what is none."""
+    for place, content in _objects(document.content, ()):
+        if isinstance(content, Mapping) or not only_objects:
+            _check_object(shown, document, place, content, report)
 
 
 def _objects(content: Any, place: Place) -> Iterator[tuple[Place, Any]]:

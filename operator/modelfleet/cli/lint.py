@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plain(report: Report) -> None:
     for one in report.findings:
-        print(f"{one.file}:{one.line}:{one.column}: {one.text} [{one.rule.id}]")
+        print(one)
     if report.status == 0:
         print(_praise(report.objects))
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None, program: str = "modelfleet") -> int:
     """Runs a command and gives its exit status: 0 fine, 1 faults were found, 2 it could not be done."""
     reader = parser(program)
     completion.offer(reader)
-    arguments = reader.parse_args(argv)
+    arguments = reader.parse_args(_with_negatives(sys.argv[1:] if argv is None else argv))
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -35,6 +36,20 @@ def main(argv: Sequence[str] | None = None, program: str = "modelfleet") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+def _with_negatives(argv: Sequence[str]) -> list[str]:
+    """The arguments with `--ttft -1s` as `--ttft=-1s`, so that the value's own sentence says what is wrong with it.
+
+    No flag begins with a digit; argparse takes everything with a dash for one.
+    """
+    joined: list[str] = []
+    for argument in argv:
+        if joined and re.match(r"-\.?\d", argument) and re.fullmatch(r"--[a-z-]+", joined[-1]):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _version(_: argparse.Namespace) -> int:

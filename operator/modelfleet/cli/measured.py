@@ -4,7 +4,6 @@ A group is what a correction carries over to: one architecture (of one size) on 
 layout, the precision and the lengths.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from modelfleet.cli.cases import Asked, Lookup, asked
 from modelfleet.cli.fields import Cells, RowError, number
 from modelfleet.cli.tables import Format, Row, TableError, csv_rows, format_of, header_of, json_rows, reading
+from modelfleet.cli.yaml_io import UnreadableError, json_value
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.profile import Observation, Profile, calibrate
 from modelfleet.core.perf.serving import predict
@@ -130,13 +130,13 @@ def save(profiles: Profiles, name: str) -> None:
 def load(name: str) -> Profiles:
     """Corrections as `save` wrote them. Raises TableError."""
     try:
-        found = _File.model_validate(json.loads(Path(name).read_bytes()))
+        found = _File.model_validate(json_value(Path(name).read_bytes()))
     except OSError as error:
         raise TableError(f"{name}: {(error.strerror or str(error)).lower()}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
         raise TableError(f"{name}: {place}: {first['msg'].lower()}; write it with --save-profile") from error
-    except (ValueError, RecursionError) as error:
-        raise TableError(f"{name}: it is not JSON; write it with --save-profile") from error
+    except UnreadableError as error:
+        raise TableError(f"{name}: {error}; write it with --save-profile") from error
     return {one.group: Profile(**one.model_dump(exclude={"group"})) for one in found.groups}

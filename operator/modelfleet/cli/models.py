@@ -1,12 +1,12 @@
 """The model that a user names: a config.json, a folder with one, or a name that the planner knows."""
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from modelfleet.cli.fields import clipped
+from modelfleet.cli.yaml_io import UnreadableError, json_value
 from modelfleet.core.model.config import ConfigError, read_config
 from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.model.known import known, nearest
@@ -69,11 +69,11 @@ def json_file(path: Path, shown: str) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ModelError(f"{shown}: it is larger than {_LARGEST_BYTES >> 20} MiB; this is no {_CONFIG}")
-        content = json.loads(path.read_bytes())
+        content = json_value(path.read_bytes())
     except OSError as error:
         raise ModelError(f"{shown}: {(error.strerror or str(error)).lower()}") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{shown}: it is not JSON") from error
+    except UnreadableError as error:
+        raise ModelError(f"{shown}: {error}") from error
     if not isinstance(content, dict):
         raise ModelError(f"{shown}: it is not a JSON object, as a {_CONFIG} is")
     return content

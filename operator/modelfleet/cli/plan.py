@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = answer(asked.question)
         show(_printed(arguments.output, asked, found))
     except (AskError, ModelError, MissingExtraError, UnreadableError) as error:
-        print(f"modelfleet: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"modelfleet: {line}", file=sys.stderr)
         return 2
     return 0 if found.chosen else 1
 

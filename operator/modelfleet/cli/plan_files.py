@@ -1,6 +1,5 @@
 """The files that a plan is made from: objects of ours, a config.json, and the nodes there are."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +8,10 @@ from typing import Any
 
 from modelfleet.api import names
 from modelfleet.cli.fields import clipped
+from modelfleet.cli.findings import Finding, Report, check_document
 from modelfleet.cli.models import ModelError
 from modelfleet.cli.plan_flags import AskError
-from modelfleet.cli.yaml_io import UnreadableError, documents
+from modelfleet.cli.yaml_io import Document, UnreadableError, documents, json_value
 from modelfleet.core import raw
 from modelfleet.core.layout.question import NodeRoom
 from modelfleet.core.model.config import ConfigError, read_config
@@ -22,6 +22,13 @@ _LARGEST_BYTES = 64 << 20
 _PROFILE_KIND = "ModelProfile"
 
 Raw = Mapping[str, Any]
+
+
+class RefusedError(AskError):
+    """Objects that the API server would refuse or cut; the message has a line a fault, as `modelfleet lint` has."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
 
 
 @dataclass(frozen=True)
@@ -74,28 +81,39 @@ def rooms_of(listed: Sequence[Listed], class_name: str) -> tuple[NodeRoom, ...]:
     return tuple(room for line in listed if line.class_name == class_name for room in line.rooms)
 
 
-def read_files(paths: Sequence[str], nodes: str | None) -> Files:
-    """Everything in the files. Raises UnreadableError and AskError."""
+def read_files(paths: Sequence[str], nodes: str | None, *, saved: bool = False) -> Files:
+    """Everything in the files. Objects that were `saved` from a cluster were accepted once and are not checked.
+
+    Raises UnreadableError, AskError and RefusedError.
+    """
     found = Files()
+    report = Report()
     for path in paths:
         shown = "<stdin>" if path == _STDIN else path
-        for content in _contents(path, shown):
-            _take(found, content, shown)
+        for document in _documents(path, shown, lines=True):
+            if not saved:
+                check_document(shown, document, report, only_objects=True)
+            _take(found, document.content, shown)
+    faults = [one for one in report.findings if one.path.partition(".")[0] != "status"]  # it is not the user's
+    if faults:
+        raise RefusedError(faults)
     if nodes is not None:
-        _take_nodes(found, list(_contents(nodes, nodes)), nodes)
+        _take_nodes(found, [document.content for document in _documents(nodes, nodes, lines=False)], nodes)
     return found
 
 
-def _contents(path: str, shown: str) -> Iterator[Any]:
+def _documents(path: str, shown: str, *, lines: bool) -> Iterator[Document]:
+    """The documents of a file. JSON is read as YAML where objects of ours need `lines`: that is far slower."""
     text = _text(path, shown)
     try:
-        yield json.loads(text)  # far quicker than YAML, and nodes are many
-        return
-    except (ValueError, RecursionError):
+        content = json_value(text)
+        if not (lines and isinstance(content, Mapping) and "apiVersion" in content):
+            yield Document(content, None)
+            return
+    except UnreadableError:
         pass
     try:
-        for document in documents(text):
-            yield document.content
+        yield from documents(text)
     except UnreadableError as error:
         raise UnreadableError(f"{shown}: {error}") from error
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from modelfleet.api.strings import EngineVersion
 from modelfleet.api.values import PositiveDuration, Rate, Share
 from modelfleet.cli.cases import class_entry
 from modelfleet.cli.catalog import manifest
 from modelfleet.cli.fields import RowError, clipped
 from modelfleet.core.layout.question import Candidate, LengthRegime, NodeRoom, Objective, Question, Variant
+from modelfleet.core.layout.wording import listed
 from modelfleet.core.model.facts import ModelFacts, Scheme
 
 T = TypeVar("T")
@@ -21,11 +23,17 @@ _LENGTHS = re.compile(r"(\d{1,9})(?:,(\d{1,9}))?:(\d{1,9})(?:,(\d{1,9}))?")
 _FIELDS = {
     "objectives": "the flags",
     **{f"objectives[0].{key}": f"--{key}" for key in ("ttft", "tpot", "share", "lengths")},
+    **{
+        f"objectives[0].lengths.{side}.{share}": f"{share} of {what} in --lengths"
+        for side, what in (("inputTokens", "prompts"), ("outputTokens", "answers"))
+        for share in ("p50", "p95")
+    },
     "objectives[0].load": "--load",
     "candidates": "--class",
     "variants": "--model",
     "max_context_tokens": "--max-context",
     "pins.weights": "--weights",
+    "pins.evidence": "spec.quantization.evidence of a manifest (plan -f FILE; no flag states it)",
     "engine_version": "--engine-version",
 }
 
@@ -56,17 +64,18 @@ def question_of(arguments: argparse.Namespace, facts: ModelFacts, classes: Seque
     """The question of the flags; `rooms` gives the nodes of a class. Raises AskError."""
     missing = [flag for flag in ("ttft", "tpot", "lengths") if getattr(arguments, flag) is None]
     if missing or not classes:
-        wanted = ", ".join(f"--{flag}" for flag in (*missing, *([] if classes else ["class"])))
+        wanted = [f"--{flag}" for flag in (*missing, *([] if classes else ["class"]))]
+        are = "is" if len(wanted) == 1 else "are"
         raise AskError(
-            f"a bare model needs a promise, and {wanted} is not given; write for example --class h100-sxm --ttft 500ms"
-            " --tpot 50ms --load 12 --lengths 900,4000:250,800"
+            f"a bare model needs a promise, and {listed(wanted)} {are} not given; write for example --class h100-sxm"
+            " --ttft 500ms --tpot 50ms --load 12 --lengths 900,4000:250,800"
         )
     return Question(
         variants=tuple(_variants(arguments.weights, facts)),
         candidates=tuple(candidate(name, rooms) for name in classes),
         objectives=(_objective(arguments),),
         max_context_tokens=arguments.max_context,
-        engine_version=arguments.engine_version.removeprefix("v"),
+        engine_version=_engine_version(arguments.engine_version.removeprefix("v")),
         fields=_FIELDS,
     )
 
@@ -124,6 +133,10 @@ def _value(flag: str, kind: Callable[[str], T], text: str) -> T:
         raise AskError(f"{flag}: {error}") from error
 
 
+def _engine_version(text: str) -> str:
+    return str(_value("--engine-version", EngineVersion, text)) if text else ""
+
+
 def _in_flight(text: str) -> float:
     if not re.fullmatch(r"[1-9]\d{0,6}", text):
         raise AskError("--concurrency: must be a whole number of requests from 1 to 9999999, such as 64")
@@ -135,6 +148,9 @@ def _lengths(text: str) -> LengthRegime:
     if not match or "0" in (match[1], match[3]):
         raise AskError("--lengths: write p50,p95:p50,p95 of prompts and answers, such as 900,4000:250,800")
     prompt, prompt_p95, output, output_p95 = (int(part) if part else None for part in match.groups())
+    for what, half, most in (("prompts", prompt, prompt_p95), ("answers", output, output_p95)):
+        if half is not None and most is not None and most < half:
+            raise AskError(f"--lengths: p95 of the {what} is {most}, below their p50 ({half}); p95 is at least p50")
     return LengthRegime(
         input_p50_tokens=prompt or 1,
         input_p95_tokens=prompt_p95 or prompt or 1,

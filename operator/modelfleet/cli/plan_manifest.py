@@ -1,12 +1,13 @@
 """From a ModelDeployment in a file to the planner's question, as the operator would ask it. The only place for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.api.acceleratorclass import AcceleratorClass, Compute
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.parse import Fault, parse_class, parse_deployment
+from modelfleet.api.values import Quantity
 from modelfleet.cli.cases import class_entry
 from modelfleet.cli.catalog import manifest
 from modelfleet.cli.fields import RowError
@@ -19,6 +20,9 @@ from modelfleet.core.described import ConfigError, stated
 from modelfleet.core.layout.question import Question
 from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.snapshot import Inventory
+
+_LEAST_FIGURE = 10**8
+"""Bytes, bytes a second, operations a second: no accelerator has as little as this of any."""
 
 
 def manifest_question(files: Files, classes: Sequence[str], model: str | None) -> tuple[str, Question]:
@@ -63,8 +67,7 @@ def _with_classes(raw: Mapping[str, Any], classes: Sequence[str]) -> Mapping[str
 
 def _sound(parsed: ModelDeployment | tuple[Fault, ...], shown: str) -> ModelDeployment:
     if isinstance(parsed, tuple):
-        more = f" (and {len(parsed) - 1} more; `modelfleet lint` shows all)" if len(parsed) > 1 else ""
-        raise AskError(f"{shown}: {parsed[0]}{more}")
+        raise AskError(f"{shown}: {parsed[0]}")
     return parsed
 
 
@@ -79,7 +82,26 @@ def _class(name: str, files: Files) -> AcceleratorClass:
     parsed = parse_class(raw)
     if isinstance(parsed, tuple):
         raise AskError(f"AcceleratorClass {name}: {parsed[0]}")
+    _check_units(name, parsed)
     return parsed
+
+
+def _check_units(name: str, kind: AcceleratorClass) -> None:
+    """AskError for a figure so small that its unit must be missing: memory of 80 is 80 bytes."""
+    spec = kind.spec
+    stated = (
+        ("memory", spec.memory, "bytes", "80Gi"),
+        ("memoryBandwidth", spec.memory_bandwidth, "bytes a second", "3350G"),
+        *((f"compute.{key}", value, "operations a second", "989T") for key, value in _compute(spec.compute)),
+    )
+    for field, value, of, example in stated:
+        if value is not None and value.exact < _LEAST_FIGURE:
+            raise AskError(f"AcceleratorClass {name}: spec.{field} is {value} {of}; write the unit, as in {example}")
+
+
+def _compute(compute: Compute | None) -> Iterator[tuple[str, Quantity | None]]:
+    if compute is not None:
+        yield from ((key, getattr(compute, key)) for key in ("bf16", "fp8", "fp4", "int8"))
 
 
 def _facts(deployment: ModelDeployment, files: Files, model: str | None) -> ModelFacts:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from modelfleet.cli.report.bars import Bars
 from modelfleet.cli.report.view import Fact, Page, RejectedRow, page_of
+from modelfleet.cli.report.words import told
 from modelfleet.core.layout.answer import Answer
 from modelfleet.core.layout.question import Question
 
@@ -22,7 +23,7 @@ def text(name: str, question: Question, answer: Answer) -> str:
 def _lines(page: Page) -> Iterator[str]:
     yield page.name
     yield from wrapped("  " + page.verdict)
-    yield from _section("Wrong or worth knowing", (f"{one.field}: {one.sentence}" for one in page.problems))
+    yield from _section("Wrong or worth knowing", map(told, page.problems))
     yield from _section("Why", (f"{one.check}: {one.sentence}" for one in page.reasons))
     yield from _predicted(page)
     if page.memory is not None:

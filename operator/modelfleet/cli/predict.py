@@ -15,7 +15,7 @@ from modelfleet.cli.models import lookup
 from modelfleet.cli.tables import STDIO, TableError
 from modelfleet.core.perf.memory import reported_kv_tokens
 from modelfleet.core.perf.prediction import Prediction
-from modelfleet.core.perf.serving import predict
+from modelfleet.core.perf.serving import OVERLOAD_S, predict
 
 COLUMNS = (
     "model",
@@ -99,7 +99,12 @@ def predicted(cells: Cells, find: Lookup, profiles: Profiles) -> dict[str, Any]:
         found = predict(question.case, question.lengths, question.load, profile)
     except ValueError as error:  # the model's own words for a question that it cannot answer
         raise RowError(str(error)) from error
-    return answered(found, question.notes) | {"kv_tokens": found.memory.kv_tokens or reported_kv_tokens(question.case)}
+    overload = question.load.requests_per_s is not None and found.fits and found.saturated
+    return (
+        answered(found, question.notes)
+        | (overloaded(found, question.notes) if overload else {})
+        | {"kv_tokens": found.memory.kv_tokens or reported_kv_tokens(question.case)}
+    )
 
 
 def answered(found: Prediction, notes: tuple[str, ...]) -> dict[str, Any]:
@@ -115,6 +120,20 @@ def answered(found: Prediction, notes: tuple[str, ...]) -> dict[str, Any]:
         "source": found.source.value,
         "reason": "; ".join([reason, *notes]),
     }
+
+
+def overloaded(found: Prediction, notes: tuple[str, ...]) -> dict[str, Any]:
+    """The columns that differ where requests arrive faster than they are served.
+
+    The mean wait is that of a run of OVERLOAD_S. One longer than the run is no time that anyone could measure.
+    """
+    measurable = found.ttft_s <= OVERLOAD_S
+    why = (
+        f"requests arrive faster than the {found.requests_per_s:.3g} a second that are served, and the queue grows"
+        f" without bound; {'TTFT is that of' if measurable else 'there is no TTFT inside'} a run of {OVERLOAD_S:.0f} s"
+    )
+    ttft_ms = milliseconds(found.ttft_s) if measurable else None
+    return {"ttft_ms": ttft_ms, "reason": "; ".join([why, *notes])}
 
 
 def milliseconds(seconds: float) -> float:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TextIO
+
+from modelfleet.cli.yaml_io import UnreadableError, json_value
 
 STDIO = "-"
 _LONGEST_LINE = 1 << 20
@@ -147,16 +150,19 @@ def json_rows(stream: TextIO, name: str) -> Iterator[Row]:
     for line, text in enumerate(_lines(stream, name), start=1):
         if not text.strip():
             continue
+        fault = f"line {line} is not a JSON object"
         try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
+            content = json_value(text)
+        except UnreadableError as error:
             content = None
+            if not isinstance(error.__cause__, json.JSONDecodeError):
+                fault = f"line {line}: {error}"
         if isinstance(content, dict):
             yield Row(line, content)
         elif line == 1:
-            raise TableError(f"{name}: line 1 is not a JSON object; JSON lines have one object a line")
+            raise TableError(f"{name}: {fault}; JSON lines have one object a line")
         else:
-            yield Row(line, {}, f"line {line} is not a JSON object")
+            yield Row(line, {}, fault)
 
 
 def _lines(stream: TextIO, name: str) -> Iterator[str]:
@@ -184,7 +190,23 @@ class JsonWriter:
 
     def write(self, cells: Mapping[str, Any]) -> None:
         """Writes a row."""
-        self._stream.write(json.dumps(cells, ensure_ascii=False) + "\n")
+        try:
+            line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            line = json.dumps(_finite(cells), ensure_ascii=False, allow_nan=False)
+        self._stream.write(line + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """The value with null where Python reads a number that JSON has no word for, such as NaN."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Mapping():
+            return {key: _finite(one) for key, one in value.items()}
+        case list():
+            return [_finite(one) for one in value]
+    return value
 
 
 class CsvWriter:

@@ -1,6 +1,7 @@
-"""YAML in and out: objects with the lines that their fields stand on, and manifests in a stable form."""
+"""YAML and JSON in, YAML out: objects with the lines that their fields stand on, and manifests in a stable form."""
 
 import io
+import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -12,9 +13,12 @@ from modelfleet.api.parse import Place
 
 _NO_TEXT_IN_1_1 = re.compile(r"(?i)y|n|yes|no|on|off|[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|[-+]?0b?[01_]+|[-+]?\d[\d_]*")
 
+MOST_BY_ALIASES = 100_000
+"""Values that aliases may add to a document: far more than a manifest has, and few enough to be read at once."""
+
 
 class UnreadableError(Exception):
-    """A text that is not YAML; the message is a sentence for the user."""
+    """A text that is not YAML or JSON; the message is a sentence for the user."""
 
 
 class MissingExtraError(Exception):
@@ -52,12 +56,60 @@ def _start(node: Any) -> tuple[int, int]:
     return getattr(marks, "line", 0) or 0, getattr(marks, "col", 0) or 0
 
 
+def json_value(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises UnreadableError."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise UnreadableError("it is nested too deeply") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UnreadableError("it is not JSON") from error
+    except ValueError as error:  # Python reads no whole number of more than 4,300 digits
+        raise UnreadableError("it holds a number with too many digits") from error
+
+
 def _yaml() -> Any:
     try:
         from ruamel.yaml import YAML
     except ImportError as error:
         raise MissingExtraError from error
-    return YAML()
+    yaml = YAML()
+    yaml.Composer = _composer()
+    return yaml
+
+
+def _composer() -> Any:
+    """ruamel's, which refuses a document whose aliases multiply it before anything is made of it."""
+    from ruamel.yaml.composer import Composer
+
+    class Bounded(Composer):  # type: ignore[misc, unused-ignore]
+        """Counts what aliases add."""
+
+        def compose_document(self) -> Any:
+            node = super().compose_document()
+            sizes: dict[int, int] = {}
+            if _expanded(node, sizes) - len(sizes) > MOST_BY_ALIASES:
+                raise UnreadableError(
+                    f"its aliases add more than {MOST_BY_ALIASES:,} values to it; write the values out, or use fewer"
+                )
+            return node
+
+    return Bounded
+
+
+def _expanded(node: Any, sizes: dict[int, int]) -> int:
+    """How many values a composed node stands for, an alias as often as it is used. One in itself has no end."""
+    found = sizes.get(id(node))
+    if found is not None:
+        return found
+    sizes[id(node)] = MOST_BY_ALIASES << 64
+    value = getattr(node, "value", None)
+    parts = value if isinstance(value, list) else ()
+    total = 1
+    for part in parts:
+        total += sum(_expanded(one, sizes) for one in (part if isinstance(part, tuple) else (part,)))
+    sizes[id(node)] = total
+    return total
 
 
 def documents(text: str) -> Iterator[Document]:

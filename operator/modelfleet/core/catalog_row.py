@@ -7,7 +7,7 @@ AWS = "aws/karpenter-provider-aws zz_generated pricing (us-east-1 on demand, 202
 AZURE = "Azure/karpenter-provider-azure zz_generated pricing (cheapest region seen)"
 RUNPOD = "docs.runpod.io/serverless/pricing (active worker, a second × 3600)"
 INFERENCEX_SPECS = "SemiAnalysisAI/InferenceX-app packages/app/src/lib/gpu-specs.ts"
-INFERENCEX_COST = "SemiAnalysisAI/InferenceX-app packages/app/src/lib/constants.ts (total cost, not a list price)"
+INFERENCEX_COST = "SemiAnalysisAI/InferenceX-app packages/app/src/lib/constants.ts (a provider's total cost)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,8 @@ class Row:
     product: str = ""
     """How the vendor's node labeller names it."""
     price: str | None = None
-    """US dollars an hour of one accelerator."""
+    """US dollars an hour of one accelerator: a cloud's list price without a commitment. A cost of ownership is no such
+    price and stands in the note, so that classes are compared by one kind of price."""
     price_basis: str = ""
     memory_source: str
     figures_source: str

@@ -87,3 +87,10 @@ def test_a_needed_column_that_is_absent_is_named(tmp_path, dense, capsys: Captur
     status, rows = answers("choose", table(tmp_path / "q.csv", {"model": dense, "class": "l4", "ttft_ms": 1}))
     assert (status, rows) == (2, [])
     assert "the columns tpot_ms and layouts are needed" in capsys.readouterr().err
+
+
+def test_a_degree_named_twice_is_no_layout(tmp_path):
+    rows = {"model": "llama-3.1-8b-instruct", "class": "h100-sxm", "ttft_ms": 5000, "tpot_ms": 500}
+    status, (row,) = answers("choose", table(tmp_path / "rows.csv", rows | {"layouts": "tp8-tp4"}))
+    assert (status, row["layout"]) == (1, "")
+    assert "'tp8-tp4' names tp twice: write each degree once" in row["reason"]

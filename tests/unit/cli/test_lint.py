@@ -207,6 +207,11 @@ def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) ->
     assert lint(capsys, path) == (0, [nothing], [])
 
 
+MULTIPLIED = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 30)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -214,6 +219,8 @@ def test_a_file_without_our_kinds_is_no_failure(capsys: Captured, write: Any) ->
         pytest.param("a: 1\na: 2", 'line 2: it is not YAML: found duplicate key "a"', id="a key twice"),
         pytest.param("\ta: 1", "line 1: it is not YAML", id="a tab"),
         pytest.param("a: *nowhere", "it is not YAML", id="an alias of nothing"),
+        pytest.param(MULTIPLIED, "its aliases add more than 100,000 values", id="aliases of aliases"),
+        pytest.param("a: &a [*a]", "its aliases add more than 100,000 values", id="an alias in itself"),
         pytest.param("[" * 600 + "]" * 600, "it is nested too deeply", id="too deep"),
         pytest.param(b"\xff\xfe\x00", "it is not UTF-8 text", id="another encoding"),
         pytest.param(b"a: \x00", "it is not YAML", id="a control character"),

@@ -147,6 +147,10 @@ def test_nodes_without_room_are_a_shortfall(text, capsys: Captured, tmp_path):
     [
         pytest.param({"ttft": None}, "a bare model needs a promise, and --ttft is not given", id="no ttft"),
         pytest.param({"class": None}, "and --class is not given", id="no class"),
+        pytest.param({"ttft": None, "tpot": None}, "and --ttft and --tpot are not given", id="no times"),
+        pytest.param({"ttft": "-1s"}, "--ttft: a duration is whole numbers", id="a negative time"),
+        pytest.param({"engine_version": "banana"}, "--engine-version: an engine version is", id="a version of words"),
+        pytest.param({"lengths": "900,800:250"}, "--lengths: p95 of the prompts is 800, below", id="p95 below p50"),
         pytest.param({"load": None}, "--load: give either --load", id="no load"),
         pytest.param({"concurrency": "4"}, "--load: give either --load", id="two loads"),
         pytest.param({"ttft": "500"}, "--ttft: ", id="a time without a unit"),
@@ -226,3 +230,21 @@ def test_any_size_in_a_config_is_planned_or_refused_in_one_sentence(key, value, 
     status, _, err = plan(capsys, model=folder)
     assert status in (0, 1, 2)
     assert err.count("\n") == (1 if status == 2 else 0)
+
+
+def test_weights_that_need_evidence_say_that_a_manifest_can_state_it(capsys: Captured):
+    status, out, _ = plan(capsys, weights="int4")
+    assert status == 1
+    assert "spec.quantization.evidence of a manifest (plan -f FILE; no flag states it) has no" in " ".join(out.split())
+
+
+def test_a_context_past_the_models_is_told_with_its_flag_once(capsys: Captured):
+    status, out, _ = plan(capsys, max_context="500000")
+    assert status == 1
+    assert out.splitlines()[1].startswith("  --max-context is 500,000, and Llama-3.1-8B-Instruct has a context")
+
+
+def test_one_request_in_flight_is_one(capsys: Captured):
+    _, out, _ = plan(capsys, "-o", "prose", load=None, concurrency="1")
+    assert "1 request in flight" in out
+    assert "1 requests" not in out

@@ -120,7 +120,6 @@ def test_nodes_bound_what_can_run(nodes, short, plan, tmp_path):
         pytest.param({"accelerators.classes": ["h100"]}, "no file has an AcceleratorClass h100", id="no class"),
         pytest.param({"scaling.minReplicas": 0}, "spec.scaling.minReplicas: minReplicas must be", id="a bad value"),
         pytest.param({"scaling": ABSENT}, "spec.scaling: is required", id="a missing field"),
-        pytest.param({"objectives": [{"name": "x"}]}, "(and ", id="several faults"),
         pytest.param({"engine": {"args": {"block-size": "wide"}}}, "spec.engine.args.block-size", id="a bad flag"),
     ],
 )
@@ -129,6 +128,43 @@ def test_a_spec_that_cannot_be_planned_is_said_with_its_field(change, sentence, 
     assert (status, document) == (2, None)
     assert sentence in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("memory", 80, "spec.memory is 80 bytes; write the unit, as in 80Gi"),
+        ("memoryBandwidth", 3350, "spec.memoryBandwidth is 3350 bytes a second; write the unit, as in 3350G"),
+        ("compute.bf16", 989, "spec.compute.bf16 is 989 operations a second; write the unit, as in 989T"),
+    ],
+)
+def test_a_figure_of_a_class_without_its_unit_is_told(field, value, sentence, plan):
+    status, _, err = plan(changed(manifest(CATALOG["h100-sxm"]), {f"spec.{field}": value}), DEPLOYMENT)
+    assert (status, err) == (2, f"modelfleet: AcceleratorClass h100-sxm: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"spec.acelerators": {"classes": ["h100-sxm"]}}, id="a mistyped field"),
+        pytest.param({"spec.disaggregation": {"enabled": True}}, id="a block that there is not"),
+        pytest.param({"apiVersion": "modelfleet.dev/v9"}, id="a version that is not served"),
+        pytest.param({"spec.objectives": [{"name": "x"}]}, id="several faults"),
+    ],
+)
+def test_what_lint_refuses_is_refused_in_the_same_words(changes, plan, tmp_path, capsys):
+    status, document, err = plan(changed(DEPLOYMENT, changes))
+    assert (status, document) == (2, None)
+    assert main(["lint", str(tmp_path / "chat.yaml")]) == 1
+    assert [line.removeprefix("modelfleet: ") for line in err.splitlines()] == capsys.readouterr().out.splitlines()
+
+
+def test_a_manifest_in_json_is_refused_with_the_line_of_the_fault(plan, tmp_path, capsys):
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(changed(DEPLOYMENT, {"spec.speed": 1}), indent=1))
+    assert main(["plan", "-f", str(path)]) == 2
+    line = path.read_text().splitlines().index('  "speed": 1') + 1
+    assert f"{path}:{line}:3: spec.speed: unknown field" in capsys.readouterr().err
 
 
 def test_two_deployments_are_one_too_many(plan):
@@ -162,7 +198,13 @@ PLACE = st.sampled_from(["model", "objectives", "accelerators", "scaling", "para
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(place=PLACE, value=JSON)
-def test_any_value_in_a_spec_is_planned_or_refused_in_one_sentence(place, value, plan):
+def test_any_value_in_a_spec_is_planned_or_refused_with_a_line_a_fault(place, value, plan):
     status, _, err = plan({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], place: value}})
     assert status in (0, 1, 2)
-    assert err.count("\n") == (1 if status == 2 else 0)
+    assert bool(err) == (status == 2)
+    assert all(line.startswith("modelfleet: ") for line in err.splitlines())
+
+
+def test_a_status_that_an_operator_wrote_is_passed_over(plan):
+    status, _, err = plan({**DEPLOYMENT, "status": {"older": True}})
+    assert (status, err) == (0, "")

@@ -255,3 +255,73 @@ def test_a_failure_half_way_leaves_an_older_output_as_it_was(tmp_path, dense):
     assert main(["predict", "-f", str(path), "-o", str(output)]) == 2
     assert output.read_text() == "older"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["llama-8b", "out.csv", "rows.csv"]
+
+
+LLAMA = {"model": "llama-3.1-8b-instruct", "class": "h100-sxm", "input_tokens": 1024, "output_tokens": 256}
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        pytest.param(
+            {"class": "mi300x", "engine": "trtllm"},
+            "engine: trtllm does not run on mi300x; write vllm or sglang",
+            id="an engine that the accelerator has not",
+        ),
+        pytest.param(
+            {"context_limit": 99999999},
+            "context_limit: is 99,999,999, and llama-3.1-8b-instruct has a context of 131,072 tokens; write at most"
+            " 131072",
+            id="a context that the model has not",
+        ),
+        pytest.param(
+            {"memory_fraction": "1.5"},
+            "memory_fraction: '1.5' is out of range; write a number above 0 and up to 1",
+            id="a little too much memory",
+        ),
+        pytest.param(
+            {"memory_fraction": "90"}, "memory_fraction: '90' is not a share; write 0.9", id="memory in percent"
+        ),
+    ],
+)
+def test_a_row_that_no_engine_could_serve_says_why(tmp_path, cells, reason):
+    status, (row,) = answers("predict", table(tmp_path / "rows.csv", LLAMA | cells))
+    assert (status, row["ttft_ms"], row["reason"]) == (1, "", reason)
+
+
+@pytest.mark.parametrize(
+    ("cells", "note"),
+    [
+        pytest.param({"ep": "0"}, "ep 0 read as 1: no expert parallelism", id="no experts"),
+        pytest.param(
+            {"engine_version": "banana"},
+            "engine_version 'banana' has no number such as 0.32.1 and counts as unknown",
+            id="a version without a number",
+        ),
+    ],
+)
+def test_what_is_read_in_a_way_of_its_own_is_noted(tmp_path, cells, note):
+    status, (row,) = answers("predict", table(tmp_path / "rows.csv", LLAMA | {"concurrency": 1} | cells))
+    assert (status, row["reason"].split("; ")[0][:21], row["reason"].split("; ")[1]) == (
+        0,
+        "1 request in flight, ",
+        note,
+    )
+
+
+def test_an_overload_has_a_time_only_inside_the_run_that_it_is_of(tmp_path):
+    rows = [LLAMA | {"request_rate": rate} for rate in (1, 30, 100_000)]
+    status, (calm, over, far) = answers("predict", table(tmp_path / "rows.csv", *rows))
+    assert status == 0
+    assert [row["saturated"] for row in (calm, over, far)] == ["false", "true", "true"]
+    assert "without bound" not in calm["reason"]
+    assert "the queue grows without bound; TTFT is that of a run of 300 s" in over["reason"]
+    assert "the queue grows without bound; there is no TTFT inside a run of 300 s" in far["reason"]
+    assert 0 < float(over["ttft_ms"]) <= 300_000
+    assert far["ttft_ms"] == ""
+    assert float(far["tpot_ms"]) > 0
+
+
+def test_a_crowded_closed_loop_keeps_its_time(tmp_path):
+    _, (row,) = answers("predict", table(tmp_path / "rows.csv", LLAMA | {"concurrency": 100_000}))
+    assert float(row["ttft_ms"]) > 300_000

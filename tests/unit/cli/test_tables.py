@@ -1,13 +1,17 @@
 """Reading and writing tables row by row."""
 
 import io
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_tables import answers, model, table
 from modelfleet.cli.fields import RowError, number, share, text, whole
+from modelfleet.cli.main import main
 from modelfleet.cli.tables import CsvWriter, JsonWriter, Row, TableError, csv_rows, header_of, json_rows
 
 
@@ -106,3 +110,28 @@ def test_any_cell_is_a_value_or_says_why_not(value, reader):
 def test_a_number_that_is_taken_is_inside_its_bounds(value):
     if fault(RowError, lambda: number({"x": value}, "x", 100)) is None:
         assert 0 < (number({"x": value}, "x", 100) or 1) <= 100
+
+
+def test_json_lines_have_null_where_json_has_no_word_for_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"model": "x", "class": "h100-sxm", "mine": [NaN, {"a": -Infinity}], "more": 1e999}\n')
+
+    main(["predict", "-f", str(path), "-o", str(tmp_path / "out.jsonl")])
+
+    (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert "NaN" not in line
+    assert "Infinity" not in line
+    assert json.loads(line)["mine"] == [None, {"a": None}]
+
+
+def test_a_number_with_too_many_digits_is_called_that(tmp_path: Path) -> None:
+    path = table(tmp_path / "rows.csv", {"model": model(tmp_path / "m", '{"a": 1' + "0" * 5000 + "}"), "class": "h20"})
+
+    _, (row,) = answers("predict", path)
+
+    assert row["reason"].endswith("it holds a number with too many digits")
+
+
+def test_a_line_with_too_many_digits_is_a_row_that_says_so() -> None:
+    first, second = json_rows(io.StringIO('{"a": 1}\n{"a": 1' + "0" * 5000 + "}\n"), "rows.jsonl")
+    assert (first.fault, second.fault) == (None, "line 2: it holds a number with too many digits")

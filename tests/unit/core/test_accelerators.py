@@ -111,3 +111,9 @@ def test_nodes_are_recognised_by_the_vendors_label(key):
 def test_no_two_kinds_share_a_label():
     labels = [tuple(entry.node_labels.items()) for entry in CATALOG.values() if entry.node_labels]
     assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize("key", ["gb200", "gb300", "mi325x", "mi355x"])
+def test_a_cost_of_ownership_is_no_price_but_is_told(key):
+    assert CATALOG[key].hardware.price_per_hour is None
+    assert "total cost" in CATALOG[key].note

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from modelfleet.core.layout.answer import Answer, ClassPlan, Offer, Pool
+from modelfleet.core.layout.answer import Answer, ClassPlan, Offer, Pool, Problem
 from modelfleet.core.layout.wording import count, rounded, seconds, share
 
 CURRENCY_PER_HOUR = "{} an hour"
@@ -45,7 +45,12 @@ def verdict(answer: Answer) -> str:
     if answer.infeasible is not None:
         return f"Nothing keeps the promise: {answer.infeasible.sentence}."
     fatal = next((problem for problem in answer.problems if problem.fatal), None)
-    return f"{fatal.field}: {fatal.sentence}".removeprefix(": ") if fatal else "There is no plan."
+    return told(fatal) if fatal else "There is no plan."
+
+
+def told(problem: Problem) -> str:
+    """A problem with its field, which many a sentence begins with."""
+    return problem.sentence if problem.sentence.startswith(problem.field) else f"{problem.field}: {problem.sentence}"
 
 
 def kept(value_s: float, limit_s: float, at: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from modelfleet.core.layout.shape import Layout
-from modelfleet.core.layout.wording import listed, rounded, seconds
+from modelfleet.core.layout.wording import in_flight, listed, rounded, seconds
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.prediction import Prediction
 from modelfleet.core.perf.serving import predict
@@ -123,8 +123,8 @@ def _why(finer: BestOf, best: BestOf, kept: Sequence[BestOf], cases: Sequence[Ca
 
     now = finer.prediction
     sentence = (
-        f"{finer.layout} with {finer.concurrency} requests in flight gives {speed(finer)} at TTFT {seconds(now.ttft_s)}"
-        f" and TPOT {seconds(now.tpot_s)}"
+        f"{finer.layout} with {in_flight(str(finer.concurrency))} gives {speed(finer)} at TTFT"
+        f" {seconds(now.ttft_s)} and TPOT {seconds(now.tpot_s)}"
     )
     others = [f"{top.layout} {rounded(top.output_tokens_per_s_per_accelerator, 3)}" for top in kept if top is not best]
     missing = {case.layout for case in cases} - {top.layout for top in kept}

@@ -10,7 +10,7 @@ from textwrap import fill
 
 from modelfleet.core.layout.answer import Answer, ClassPlan, Infeasible, Offer, Pool, Rejected, Role
 from modelfleet.core.layout.question import Objective, Question
-from modelfleet.core.layout.wording import count, exact_seconds, percent, rounded, seconds, share
+from modelfleet.core.layout.wording import count, exact_seconds, in_flight, percent, rounded, seconds, share
 
 _WIDTH = 118
 
@@ -45,7 +45,7 @@ def _promise(one: Objective) -> str:
     load = (
         f"{one.load_rps:g} request{'' if one.load_rps == 1 else 's'}/s"
         if one.load_rps is not None
-        else f"{one.load_concurrency or 0:g} requests in flight"
+        else in_flight(f"{one.load_concurrency or 0:g}")
     )
     lengths = one.lengths
     prefix = f", {lengths.shared_prefix_tokens:,} of the input in common" if lengths.shared_prefix_tokens else ""
@@ -98,8 +98,7 @@ def _predicted(pool: Pool) -> str:
     else:
         where = f"{pool.role}: at its knee a replica has"
         times = f"TPOT {seconds(at.tpot_s)} on average, {seconds(at.tpot_at_share_s)} at {share(at.share)}"
-    flight = f"{rounded(at.concurrency)} requests in flight"
-    return f"{where} {flight}: {times}; {rounded(at.kv_tokens)} KV tokens."
+    return f"{where} {in_flight(rounded(at.concurrency))}: {times}; {rounded(at.kv_tokens)} KV tokens."
 
 
 def _flags(pool: Pool) -> str:

@@ -39,10 +39,14 @@ class Layout:
         An `ep` that is neither 1 nor tensor × data is refused: vLLM has no such layout.
         """
         degrees = {"tp": 1, "pp": 1, "dp": 1, "ep": 1}
+        seen: set[str] = set()
         for part in text.strip().lower().split("-"):
             match = re.fullmatch(r"(tp|pp|dp|ep)([1-9][0-9]{0,3})", part)
             if not match:
                 raise ValueError(f"{text!r} is not a layout: write parts such as tp8, tp8-pp2 or tp4-dp4-ep16")
+            if match[1] in seen:
+                raise ValueError(f"{text!r} names {match[1]} twice: write each degree once")
+            seen.add(match[1])
             degrees[match[1]] = int(match[2])
         spread = degrees["tp"] * degrees["dp"]
         if degrees["ep"] not in (1, spread):

@@ -10,7 +10,18 @@ from modelfleet.core.layout.best_of import simplicity
 from modelfleet.core.layout.on_class import Looked
 from modelfleet.core.layout.question import Pins, Strategy, place
 from modelfleet.core.layout.shapes import nodes_of, pinned
-from modelfleet.core.layout.wording import count, exact_seconds, gib, listed, percent, rate, rounded, seconds, share
+from modelfleet.core.layout.wording import (
+    count,
+    exact_seconds,
+    gib,
+    in_flight,
+    listed,
+    percent,
+    rate,
+    rounded,
+    seconds,
+    share,
+)
 from modelfleet.core.model.facts import Attention
 from modelfleet.core.perf.prediction import Source
 
@@ -159,7 +170,7 @@ def _load(ask: Ask, best: Sized) -> Reason:
         f" {exact_seconds(wanted.limits.tpot_s)} up to {rate(at.knee_rps)}, where {_ends(at.knee_bound)}"
     )
     others = f" (objective {at.objective} binds)" if len(ask.demand.wanted) > 1 else ""
-    stated = rate(ask.demand.total_rps) if ask.demand.rps else f"{rounded(ask.demand.concurrency)} requests in flight"
+    stated = rate(ask.demand.total_rps) if ask.demand.rps else in_flight(rounded(ask.demand.concurrency))
     least = (
         f", as {place(ask.question, 'bounds.min_replicas')} says" if best.replicas == bounds.min_replicas > 1 else ""
     )

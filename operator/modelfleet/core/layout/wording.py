@@ -56,6 +56,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def in_flight(number: str) -> str:
+    """A number, as it is written, of requests in flight: 1 request in flight, 64 requests in flight."""
+    return f"{number} request{'' if number == '1' else 's'} in flight"
+
+
 def rate(value: float) -> str:
     """Requests in a second: 1 request/s, 2.4 requests/s."""
     number = rounded(value)

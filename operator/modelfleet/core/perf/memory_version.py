@@ -28,6 +28,11 @@ def _number(version: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def is_numbered(version: str) -> bool:
+    """Whether a version has a number that can be read: `0.15.1` and `about 0.11` have, `nightly` has none."""
+    return _number(version) is not None
+
+
 @dataclass(frozen=True)
 class Era:
     """One version of vLLM, without its patch level. `number` None is not known.

@@ -29,7 +29,7 @@ from modelfleet.core.perf.workload import Lengths, Load
 
 _MOST = 65536.0
 """Running requests where nothing bounds them."""
-_RUN_S = 300.0
+OVERLOAD_S = 300.0
 """How long an overload is taken to last where a mean wait is asked for: the window that a promise is kept in."""
 
 
@@ -162,7 +162,7 @@ def _overloaded(it: Replica, running: float, rate: float) -> Prediction:
     """The queue grows as long as it lasts: half of the surplus of a run waits on average."""
     now = it.pace(running)
     capacity = _rate(it, running)
-    waits = _RUN_S / 2 * max(rate / capacity - 1, 0.0) + _generation_s(it, now)
+    waits = OVERLOAD_S / 2 * max(rate / capacity - 1, 0.0) + _generation_s(it, now)
     spread = overloaded_spread(now, it.factors, waits)
     return _prediction(it, now, spread, capacity, running + rate * waits)
 
@@ -209,6 +209,8 @@ _BOUNDS = {
 
 
 def _reason(it: Replica, concurrency: float, saturated: bool) -> str:
+    shown = f"{concurrency:.3g}"
+    flight = f"{shown} request{'' if shown == '1' else 's'} in flight"
     if not saturated:
-        return f"{concurrency:.3g} requests in flight, room for {it.most:.0f}"
-    return f"{concurrency:.3g} requests in flight, but {_BOUNDS[it.bound].format(most=it.most)}; the others wait"
+        return f"{flight}, room for {it.most:.0f}"
+    return f"{flight}, but {_BOUNDS[it.bound].format(most=it.most)}; the others wait"
