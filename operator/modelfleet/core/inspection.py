@@ -3,6 +3,7 @@
 | what is observed | what is done | what is said |
 | --- | --- | --- |
 | NAME-state holds the source's report | Jobs that are left over are deleted | the report |
+| somebody else has NAME-state | Jobs that are left over are deleted | NameTaken |
 | no Job | it is created | Inspecting |
 | its pod left a report | the report goes to NAME-state, then the Job is deleted | the report |
 | its pod left a reason, or the Job failed | the reason goes to NAME-state; RETRY_S later the Job goes | the reason |
@@ -81,6 +82,11 @@ def decide_rereading(world: World, children: Children, errand: Errand) -> Inspec
 
 
 def _decide(world: World, children: Children, errand: Errand) -> Inspection:
+    state_name = names.state(children.owner.name)
+    if (other := children.foreign.get(("ConfigMap", state_name))) is not None:
+        # What is read could not be kept, and would be read again without end.
+        taken = name_taken("ConfigMap", other, children.owner)
+        return Inspection(verdict=no(Reason.NAME_TAKEN, taken), effects=tuple(let_go(children)))
     name = names.inspect_job(children.owner.name, errand.source, errand.image)
     others = tuple(let_go(children, but=name))
     job = children.jobs.get(name)

@@ -257,6 +257,24 @@ def test_somebody_else_s_job_under_the_name_is_not_touched():
     assert not any(isinstance(effect, Delete) for effect in fleet.written)
 
 
+def test_a_report_that_cannot_be_kept_is_not_read_again_and_again():
+    """Where a promise cannot be kept, nothing but NAME-state remembers what was read."""
+    fleet = inspecting()
+    fleet.deployment["spec"]["objectives"][0]["ttft"] = "1ms"
+    fleet.add(foreign("ConfigMap", "chat-state"))
+    for _ in range(3):
+        fleet.run_jobs()
+        fleet.reconcile()
+    fleet.written.clear()
+    for _ in range(3):
+        fleet.run_jobs()
+        outcome = fleet.reconcile()
+    assert condition(outcome.status, "Planned")[:2] == ("False", "NameTaken")
+    assert "chat-state" in condition(outcome.status, "Planned")[2]
+    assert [effect for effect in fleet.written if isinstance(effect, Create | Delete)] == []
+    assert fleet.jobs() == {}
+
+
 def test_a_pod_whose_owner_is_no_text_is_nobody_s():
     fleet = inspecting()
     fleet.run_jobs()

@@ -54,7 +54,7 @@ def _spread(looked: Looked, ask: Ask, best: Sized) -> Reason:
         )
         return Reason(check=Check.FITS_ONE, sentence=sentence)
     if pinned(ask.question.pins) or ask.question.pins.strategy is Strategy.SHARDED:
-        return Reason(check=Check.PINS, sentence=f"{layout}, as {_pins(ask)} say")
+        return Reason(check=Check.PINS, sentence=f"{layout}, pinned by {_pins(ask)}")
     smaller_failed = [one for one in looked.failures if _is_smaller(one, best)]
     smaller_kept = [one for one in looked.sized if one.layout.accelerators < layout.accelerators]
     if smaller_kept:
