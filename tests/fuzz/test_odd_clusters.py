@@ -40,9 +40,7 @@ def test_crds_that_are_missing_at_the_start_are_waited_for(
     own_operator: Operator, fleet: Fleet, without_crds: Cluster
 ) -> None:
     own_operator.start(wait=False)
-    wait_until(
-        "the reason", says(own_operator, f"the cluster lacks the CRDs {DEPLOYMENTS} and {CLASSES}"), timeout_s=30
-    )
+    wait_until("the reason", says(own_operator, f"the cluster lacks the CRDs {DEPLOYMENTS}, {CLASSES}"), timeout_s=30)
     assert own_operator.finds_port()
     assert own_operator.get("/readyz")[0] == 503
     apply_crds(without_crds)
