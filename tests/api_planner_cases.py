@@ -4,20 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from api_objects import CLASS, Bad, Good
+from planner_worlds import FACTS_8B
 
 PERFORMANCE: Mapping[str, Any] = {
     "spec.memory": "81559Mi",
     "spec.memoryBandwidth": "3350G",
     "spec.compute": {"bf16": "989T", "fp8": "1979T", "int8": "1979T"},
-}
-FACTS: Mapping[str, Any] = {
-    "layers": 32,
-    "hiddenSize": 4096,
-    "heads": 32,
-    "kvHeads": 8,
-    "intermediateSize": 14336,
-    "vocabularySize": 128256,
-    "maxContextTokens": 131072,
 }
 PROFILE: Mapping[str, Any] = {
     "apiVersion": "modelfleet.dev/v1alpha1",
@@ -83,12 +75,12 @@ PLANNER_GOOD = (
             "spec.engine.version": "0.32.1",
         },
     ),
-    Good("a model that is described by hand", {"spec.model.facts": FACTS}),
+    Good("a model that is described by hand", {"spec.model.facts": FACTS_8B}),
     Good(
         "a mixture that is described by hand",
         {
             "spec.model.facts": {
-                **FACTS,
+                **FACTS_8B,
                 "hiddenSize": 4100,
                 "headSize": 128,
                 "weights": "fp8",
@@ -273,13 +265,13 @@ _WEIGHTS = (
     ),
     Bad(
         "key and value heads that do not divide the heads",
-        {"spec.model.facts": {**FACTS, "kvHeads": 5}},
+        {"spec.model.facts": {**FACTS_8B, "kvHeads": 5}},
         "spec.model.facts.kvHeads",
         "kvHeads must divide heads: each key and value head serves the same number of heads",
     ),
     Bad(
         "heads without a size",
-        {"spec.model.facts": {**FACTS, "hiddenSize": 4100}},
+        {"spec.model.facts": {**FACTS_8B, "hiddenSize": 4100}},
         "spec.model.facts.headSize",
         "heads does not divide hiddenSize: write headSize",
     ),
@@ -287,7 +279,7 @@ _WEIGHTS = (
         "more experts a token than there are",
         {
             "spec.model.facts": {
-                **FACTS,
+                **FACTS_8B,
                 "mixture": {"experts": 4, "expertsPerToken": 8, "expertIntermediateSize": 1536},
             }
         },

@@ -90,8 +90,8 @@ def test_what_cannot_be_is_said_before_a_pod_exists(fast, spec, reason, words):
 
 def test_an_undescribed_model_is_read_by_a_job_that_may_not_do_more_than_that(fast):
     fast.apply(fast.deployment())
-    fast.wait("a Job", lambda: bool(jobs(fast)))
-    (job,) = jobs(fast)
+    fast.wait("a Job", lambda: bool(fast.children("jobs")))
+    (job,) = fast.children("jobs")
     pod = job["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert job["metadata"]["ownerReferences"][0]["kind"] == names.DEPLOYMENT_KIND
@@ -110,7 +110,7 @@ def test_a_class_without_performance_starts_at_once_and_says_that_nothing_was_pr
     fleet.apply(fleet.deployment())
     fleet.settled()
     assert "nothing was predicted" in fleet.condition("Planned")[2]
-    assert jobs(fleet) == []
+    assert fleet.children("jobs") == []
 
 
 def test_a_price_or_a_node_that_changes_moves_no_pod(fast):
@@ -142,10 +142,3 @@ def test_a_profile_is_found_by_its_short_name_and_read_when_a_plan_is_made(fast)
     fast.settled()
     assert status(fast)["plan"]["pools"][0]["predicted"]["source"] == "measured"
     assert "measured" in json.dumps(status(fast)["plan"]["reasons"])
-
-
-def jobs(fleet):
-    """The Jobs of `chat`."""
-    path = f"/apis/batch/v1/namespaces/{fleet.namespace}/jobs"
-    selector = f"?labelSelector={names.DEPLOYMENT_LABEL}%3Dchat"
-    return list(fleet.api.get(path + selector)["items"])

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from modelfleet_local import cleanup, controlplane, dns, kwok, netns, proxy
 from modelfleet_local.api import Api
-from modelfleet_local.binaries import CONTROL_PLANE, NODE, Binaries
+from modelfleet_local.binaries import CONTROL_PLANE, NODE
 from modelfleet_local.controlplane import Environment
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.node import MAX_NODES, Node, NodeShape, import_image, runtime_socket
@@ -23,6 +23,7 @@ from modelfleet_local.pki import Authority
 from modelfleet_local.processes import Process, Processes
 from modelfleet_local.progress import Say, silent
 from modelfleet_local.system import require_packages
+from modelfleet_local.target import Target
 
 _KEPT_LOGS = 10
 
@@ -43,7 +44,7 @@ class Options:
     """belongs to this process: `remove_orphans` takes it down once the process is gone, however it ended"""
 
 
-class Cluster:
+class Cluster(Target):
     """The cluster `name`. Making this object starts nothing; two objects of one name are the same cluster."""
 
     def __init__(self, name: str, options: Options | None = None, *, say: Say = silent) -> None:
@@ -53,9 +54,8 @@ class Cluster:
         self._options = options or Options()
         if not 0 <= self._options.nodes <= MAX_NODES:
             raise LocalClusterError(f"{self._options.nodes} real nodes: this machine can be at most {MAX_NODES} nodes")
-        self._say = say
+        super().__init__(say)
         self._processes = Processes(self.paths)
-        self._binaries = Binaries(cache_dir())
 
     @property
     def kubeconfig(self) -> Path:
@@ -133,16 +133,6 @@ class Cluster:
         """Ends a part (kubelet-local-0, kube-scheduler and so on) and starts it again, as a crash would."""
         self.require_up()
         return self._processes.restart(part)
-
-    def binary(self, name: str) -> Path:
-        """One of our programs (kubectl, helm and so on), built if it is missing."""
-        self._binaries.ensure([name], self._say)
-        return self._binaries.path(name)
-
-    def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs kubectl as administrator; the caller looks at the exit status."""
-        argv = [str(self.binary("kubectl")), f"--kubeconfig={self.kubeconfig}", *args]
-        return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
 
     def netns_argv(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in the cluster's network, where Services and pods have addresses."""

@@ -1,7 +1,6 @@
 """A cluster that is not ours, known by its kubeconfig: looked at before anything is done, and left as it was."""
 
 import json
-import subprocess
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from modelfleet_local import fleet
-from modelfleet_local.binaries import Binaries
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.images import Image, build_images
-from modelfleet_local.paths import REPOSITORY, cache_dir
+from modelfleet_local.paths import REPOSITORY
 from modelfleet_local.progress import Say, silent
+from modelfleet_local.target import Target
 
 OLDEST = (1, 34)  # as in the chart's kubeVersion
 NODE_LABEL, NODE_RESOURCE = "modelfleet.dev/accelerator=cpu", "modelfleet.dev/cpu-slot"
@@ -44,32 +43,26 @@ class ImageSource:
         )
 
 
-class ExistingCluster:
+class ExistingCluster(Target):
     """A cluster that somebody else started and goes on using. `close` removes what was made here."""
 
     def __init__(self, kubeconfig: Path, images: Mapping[str, Image], say: Say = silent) -> None:
         """Raises LocalClusterError if there is no such file."""
         if not kubeconfig.is_file():
             raise LocalClusterError(f"there is no kubeconfig {kubeconfig}")
-        self.kubeconfig = kubeconfig.absolute()
+        super().__init__(say)
+        self._kubeconfig = kubeconfig.absolute()
         self.images = images
-        self._say = say
-        self._binaries = Binaries(cache_dir())
         self._client_namespace = ""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """As it was given, absolute."""
+        return self._kubeconfig
 
     def require_up(self) -> Path:
         """The kubeconfig."""
         return self.kubeconfig
-
-    def binary(self, name: str) -> Path:
-        """One of our programs (kubectl, helm), built if it is missing."""
-        self._binaries.ensure([name], self._say)
-        return self._binaries.path(name)
-
-    def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs kubectl with the kubeconfig; the caller looks at the exit status."""
-        argv = [str(self.binary("kubectl")), f"--kubeconfig={self.kubeconfig}", *args]
-        return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
 
     def client_argv(self, script: Path, *args: str) -> list[str]:
         """The command line that runs a Python script of ours in a pod of the cluster."""

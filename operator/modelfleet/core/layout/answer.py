@@ -17,8 +17,6 @@ from modelfleet.core.perf.workload import EngineSetup
 class Check(StrEnum):
     """The named checks and scorers. A reason, a rejection and a failed bound each name one; never renamed."""
 
-    INPUT = "Input"
-    """The question itself makes no sense."""
     VARIANT = "Variant"
     """Which weights."""
     QUANTIZATION = "Quantization"
@@ -58,7 +56,6 @@ class Check(StrEnum):
     HOST = "Host"
     """What a worker gets of its node's memory and cores."""
     DISAGGREGATION = "Disaggregation"
-    SPECULATION = "Speculation"
     PROFILE = "Profile"
     """Whether measured values were used."""
     UNCERTAINTY = "Uncertainty"

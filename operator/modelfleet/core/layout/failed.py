@@ -11,10 +11,10 @@ from modelfleet.core.layout.knees import Break, Margin, at_share
 from modelfleet.core.layout.question import objective_place, place
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import Budget, budget_of
-from modelfleet.core.layout.wording import count, exact_seconds, gib, rate, rounded, seconds, share
+from modelfleet.core.layout.wording import count, exact_seconds, rate, rounded, seconds, share
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.knee import lightest
-from modelfleet.core.perf.prediction import MemoryUse, Prediction
+from modelfleet.core.perf.prediction import MemoryUse
 from modelfleet.core.perf.serving import Replica
 
 
@@ -131,22 +131,6 @@ def no_budget(ask: Ask, case: Case, margin: Margin) -> Failure:
         sentence=f"on {case.layout} no token budget keeps a step that prefills beside the running sequences inside tpot"
         f" {exact_seconds(wanted.limits.tpot_s)} and prefills as fast as prompts arrive; with 128 tokens it takes up to"
         f" {seconds(least.step_s * margin.tpot)} {margin.said('tpot')}",
-    )
-
-
-def kv_too_small(ask: Ask, case: Case, at: Prediction) -> Failure:
-    """At its part of the load, requests wait for room in the KV cache or under the sequence cap."""
-    wanted = at.concurrency * ask.demand.context_tokens
-    return Failure(
-        class_name=ask.candidate.name,
-        layout=case.layout,
-        check=Check.KV,
-        field=place(ask.question, "pins.sequence_cap" if ask.question.pins.sequence_cap else "candidates"),
-        wanted=wanted,
-        reached=float(at.memory.kv_tokens),
-        unit="KV tokens",
-        sentence=f"on {case.layout} {rounded(at.running)} of {rounded(at.concurrency)} requests run at the same time:"
-        f" {gib(max(at.memory.kv_bytes, 0.0))} of KV cache hold {rounded(at.memory.kv_tokens)} tokens",
     )
 
 
