@@ -1,4 +1,4 @@
-"""Every reason that a condition, a scaling decision or an event can have: what it means, what to do. Pure.
+"""Every reason that a condition can have: what it means, what to do. Those of scaling and events are in told.py. Pure.
 
 docs/conditions.md is generated from here. A reason is never renamed and never reused. Ready repeats the reason of the
 first of Accepted, Planned and Available that is not True, so it is not listed for each.
@@ -7,6 +7,8 @@ first of Accepted, Planned and Available that is not True, so it is not listed f
 from enum import StrEnum
 
 from modelfleet.api.conditions import ConditionStatus, ConditionType
+from modelfleet.api.told import EventReason as EventReason
+from modelfleet.api.told import ScalingReason as ScalingReason
 
 Standing = tuple[ConditionType, ConditionStatus]
 
@@ -224,6 +226,69 @@ class Reason(StrEnum):
         "Raise spec.parallelism.tensor, lower maxContextTokens or engine.args max-num-seqs, choose a class with more"
         " memory, or raise hostPerAccelerator.memory; see that nothing else uses the accelerator.",
     )
+    FOREIGN_MEMORY = (
+        "ForeignMemory",
+        _STUCK,
+        "Another process holds memory of the accelerator, or of the node where the engine runs on CPU.",
+        "End that process or move it; the message says what it holds, and its name where that can be seen. Nothing of"
+        " the plan is changed for it.",
+    )
+    MEMORY_FRACTION_TOO_HIGH = (
+        "MemoryFractionTooHigh",
+        _STUCK,
+        "The share of memory that the engine was to take is more than is free, and nothing else holds it.",
+        "Nothing if the operator lowers it (docs/memory.md). Your own engine.args gpu-memory-utilization or"
+        " kv-cache-memory-bytes is not touched: lower it to what the message says.",
+    )
+    LONG_PROMPT_SPIKE = (
+        "LongPromptSpike",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "A long prompt needed more working memory than was left; the message names the mechanism.",
+        "Nothing if the operator lowers the tokens that a step takes (docs/memory.md). Else lower engine.args"
+        " max-num-batched-tokens or set long-prefill-token-threshold.",
+    )
+    HOST_OUT_OF_MEMORY = (
+        "HostOutOfMemory",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "The kernel killed a process of the engine because the container's or the node's host memory was used up.",
+        "Raise the class's hostPerAccelerator.memory, or lower what the message names.",
+    )
+    ACCELERATOR_FAULTY = (
+        "AcceleratorFaulty",
+        _STUCK,
+        "The driver reports errors of the accelerator: uncorrectable memory errors, or a critical XID.",
+        "Cordon the node and have the accelerator reset or replaced; the message says which one.",
+    )
+    ACCELERATOR_UNAVAILABLE = (
+        "AcceleratorUnavailable",
+        _STUCK,
+        "The worker's container sees no usable accelerator: no driver, no device, or no right to use it.",
+        "Mend the node's driver or device plugin; the message has the driver's words.",
+    )
+    WRONG_ACCELERATOR = (
+        "WrongAccelerator",
+        _STUCK,
+        "The accelerator has less memory than its class states, so the plan does not hold on it.",
+        "Correct the class's nodeSelector or memory, or label the node for the right class.",
+    )
+    DISK_FULL = (
+        "DiskFull",
+        _STUCK,
+        "A file system that the worker writes to is full.",
+        "Free room on the node's disk or raise the limit of the volume that the message names.",
+    )
+    WEIGHTS_DAMAGED = (
+        "WeightsDamaged",
+        (_NOT_PLANNED, *_STUCK),
+        "A file of weights is cut off or is not what its header says.",
+        "Copy the file that the message names again.",
+    )
+    ENGINE_HUNG = (
+        "EngineHung",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "The engine had work and made no progress, so it was ended. It is started again.",
+        f"One time may be chance. If it comes again: {_LOG}.",
+    )
     KV_CACHE_TOO_SMALL = (
         "KvCacheTooSmall",
         _STUCK,
@@ -286,50 +351,4 @@ class Reason(StrEnum):
         _UNKNOWN,
         "The operator failed to decide about this object. What runs goes on; it tries again with growing pauses.",
         "Report it with the operator's log lines for this object.",
-    )
-
-
-class _Told(StrEnum):
-    """A reason outside the conditions, with its documentation."""
-
-    meaning: str
-    remedy: str
-
-    def __new__(cls, value: str, meaning: str, remedy: str) -> "_Told":
-        """Builds a member from a row below."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning, member.remedy = meaning, remedy
-        return member
-
-
-class ScalingReason(_Told):
-    """Why the number of replicas is what it is; stands in status.scaling.lastDecision."""
-
-    MANUAL = (
-        "Manual",
-        "spec.scaling.replicas decides, inside the bounds; `bound` names the one that clipped it.",
-        _NOTHING,
-    )
-    SIZED_FOR_LOAD = (
-        "SizedForLoad",
-        "No goodput signal is read in this version, so as many replicas run as the plan needs for the declared load,"
-        " inside the bounds; `bound` names the one that clipped it.",
-        "For another number change the load in spec.objectives, or set spec.scaling.mode to Manual and scale by hand.",
-    )
-    NO_SIGNAL = (
-        "NoSignal",
-        "No goodput signal is read in this version and nothing was predicted, so minReplicas holds.",
-        "For another number raise spec.scaling.minReplicas, or set spec.scaling.mode to Manual and scale by hand.",
-    )
-
-
-class EventReason(_Told):
-    """An event that is not a condition's reason."""
-
-    SCALED = "Scaled", "The wanted number of replicas changed; the note says from what to what, and why.", _NOTHING
-    REPLICAS_IGNORED = (
-        "ReplicasIgnored",
-        "Someone wrote spec.scaling.replicas, such as by `kubectl scale`, in a mode in which it does not count.",
-        "Set spec.scaling.mode to Manual, or stop the scaler that the note names.",
     )

@@ -34,13 +34,31 @@ _WORKER = {
     Reason.MODEL_REFUSED,
     Reason.ENGINE_ARGUMENTS_REFUSED,
     Reason.ENGINE_OUT_OF_MEMORY,
+    Reason.FOREIGN_MEMORY,
+    Reason.MEMORY_FRACTION_TOO_HIGH,
+    Reason.LONG_PROMPT_SPIKE,
+    Reason.HOST_OUT_OF_MEMORY,
+    Reason.ACCELERATOR_FAULTY,
+    Reason.ACCELERATOR_UNAVAILABLE,
+    Reason.WRONG_ACCELERATOR,
+    Reason.DISK_FULL,
+    Reason.WEIGHTS_DAMAGED,
+    Reason.ENGINE_HUNG,
     Reason.KV_CACHE_TOO_SMALL,
     Reason.ENGINE_START_TIMEOUT,
     Reason.ENGINE_START_FAILED,
     Reason.ENGINE_DIED,
     Reason.PLAN_UNREADABLE,
 }
-_MAY_PASS = {Reason.ENGINE_DIED, Reason.WORKER_FAILED, Reason.REPLICA_LOST}
+_MAY_PASS = {
+    Reason.ENGINE_DIED,
+    Reason.ENGINE_HUNG,
+    Reason.FOREIGN_MEMORY,
+    Reason.HOST_OUT_OF_MEMORY,
+    Reason.LONG_PROMPT_SPIKE,
+    Reason.WORKER_FAILED,
+    Reason.REPLICA_LOST,
+}
 
 
 @dataclass(frozen=True)
