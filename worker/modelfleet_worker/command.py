@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelfleet_worker import gate_state
+from modelfleet_worker.parts import Equipment
 from modelfleet_worker.plan import Plan
 
 GATE = "modelfleet_worker.gate.Gate"
@@ -17,7 +18,8 @@ _INHERITED_PREFIXES = ("CUDA_", "NVIDIA_", "HIP_", "ROCR_", "ROCM_")
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """What the command depends on besides the plan: where to listen, the only folder of ours on the engine's path, the
-    gate's folder and token, and a folder for caches, which is the only place the engine may write to."""
+    gate's folder and token, a folder for caches, which is the only place the engine may write to, and what the
+    worker's parts add."""
 
     python: str
     host: str
@@ -26,6 +28,7 @@ class Surroundings:
     gate_folder: str
     gate_token: str
     scratch: str
+    equipment: tuple[Equipment, ...] = ()
 
 
 def argv(plan: Plan, around: Surroundings) -> list[str]:
@@ -37,6 +40,7 @@ def argv(plan: Plan, around: Surroundings) -> list[str]:
         "serve",
         plan.model_path,
         *plan.args,
+        *(argument for each in around.equipment for argument in each.args),
         f"--host={around.host}",
         f"--port={around.port}",
         f"--middleware={GATE}",
@@ -74,6 +78,7 @@ def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dic
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",  # the working folder can be written to, so nothing is imported from it
         **plan.env,
+        **{name: value for each in around.equipment for name, value in each.env.items()},
         "PYTHONPATH": around.code,
         gate_state.FOLDER_VARIABLE: around.gate_folder,
         gate_state.TOKEN_VARIABLE: around.gate_token,

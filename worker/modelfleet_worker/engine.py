@@ -1,12 +1,13 @@
 """One engine process: started, its output passed on and remembered, its end noticed, stopped with SIGTERM."""
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -16,14 +17,21 @@ from modelfleet_worker.failure import Failure
 
 _LINE_LIMIT_BYTES = 64 * 1024
 _OUTPUT_TIMEOUT_S = 2.0
+_log = logging.getLogger(__name__)
 
 
 class Engine:
     """A running engine. Make it inside the event loop, after the loop's signal handlers stand."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: str) -> None:
-        """Starts `argv` in `folder`. Raises OSError if it cannot be run."""
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], folder: str, heard: Sequence[Callable[[str], None]] = ()
+    ) -> None:
+        """Starts `argv` in `folder`. Each of `heard` is told every line, in the reader's thread.
+
+        Raises OSError if it cannot be run.
+        """
         self._evidence = Evidence()
+        self._heard = list(heard)
         self._ended = asyncio.Event()
         # A session of its own: a Ctrl-C in a terminal reaches us alone, and SIGINT makes vLLM hang while it starts.
         self._process = subprocess.Popen(
@@ -74,6 +82,14 @@ class Engine:
         """The last lines of its output."""
         return self._evidence.log
 
+    def _tell(self, text: str) -> None:
+        for heard in tuple(self._heard):
+            try:
+                heard(text)
+            except Exception:  # whoever it is must not stop the reader, on whose pace the engine depends
+                self._heard.remove(heard)
+                _log.exception("%s hears no more", heard)
+
     def _child_ended(self) -> None:
         processes.reap(self._process.pid)
         if self._process.poll() is not None:
@@ -83,7 +99,9 @@ class Engine:
     def _pass_on(self, stream: IO[bytes]) -> None:
         """Copies the output to ours line by line, which is the container's log. Runs in a thread of its own."""
         while line := stream.readline(_LINE_LIMIT_BYTES):
-            self._evidence.add(line.decode(errors="replace"))
+            text = line.decode(errors="replace")
+            self._evidence.add(text)
+            self._tell(text)
             with suppress(OSError, ValueError):  # nobody reads the log any more; the engine must not block on that
                 sys.stdout.buffer.write(line)
                 sys.stdout.buffer.flush()

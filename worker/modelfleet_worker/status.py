@@ -1,7 +1,7 @@
 """The status port: probes for the kubelet, a compact metrics page for the operator, the engine's for Prometheus."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import aiohttp
 from aiohttp import web
@@ -12,16 +12,20 @@ from prometheus_client.registry import Collector
 
 from modelfleet_worker.engine_api import EngineApi
 from modelfleet_worker.gate_state import Board
+from modelfleet_worker.parts import Part
 from modelfleet_worker.state import Progress, State
 
 
 class Status:
     """Answers from `progress`, `board` and, where that is asked, the engine."""
 
-    def __init__(self, revision: str, progress: Progress, board: Board, api: EngineApi) -> None:
+    def __init__(
+        self, revision: str, progress: Progress, board: Board, api: EngineApi, parts: Sequence[Part] = ()
+    ) -> None:
         self._progress, self._board, self._api = progress, board, api
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Page(revision, progress, board))
+        self._registry.register(_Parts(parts))
 
     def app(self) -> web.Application:
         """The web application."""
@@ -93,6 +97,17 @@ class _Page(Collector):
         for phase, seconds in self._progress.phases_s(time.monotonic()).items():
             phases.add_metric([phase], seconds)
         yield phases
+
+
+class _Parts(Collector):
+    """What the parts of the worker add to the page."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterable[Metric]:
+        for part in self._parts:
+            yield from part.metrics()
 
 
 def _answer(good: bool, reason: str, message: str) -> web.Response:

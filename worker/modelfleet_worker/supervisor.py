@@ -6,32 +6,31 @@ import os
 import secrets
 import signal
 import socket
-import sys
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
-from modelfleet_worker import command, preflight, processes
+from modelfleet_worker import assembly, command, processes, starting
+from modelfleet_worker.drain import Drain
 from modelfleet_worker.engine import Engine
 from modelfleet_worker.engine_api import EngineApi, NotServedError
-from modelfleet_worker.failure import Failure, Reason
-from modelfleet_worker.gate_state import Board, Mode
+from modelfleet_worker.failure import Failure
+from modelfleet_worker.gate_state import Board
+from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.state import Phase, Progress, State
 from modelfleet_worker.status import Status
+from modelfleet_worker.waiting import first
+from modelfleet_worker.watching import Watchers, explained, watchers
 
 STOP_TIMEOUT_S = 10.0
 KILL_TIMEOUT_S = 5.0
 """The two together bound the time from the end of a drain to the process's end; the pod's grace period covers them."""
 
-_POLL_S = 0.25
-_SETTLE_S = 0.1
-ENGINE_PYTHON_VARIABLE = "MODELFLEET_ENGINE_PYTHON"  # set by images in which our packages have a Python of their own
 _log = logging.getLogger(__name__)
 
 
@@ -46,8 +45,12 @@ class Places:
     scratch: Path
 
 
-class _EngineEndedError(Exception):
-    """The engine ended, and nobody had asked for it."""
+class _BrokenError(Exception):
+    """There is nothing to serve with. `failure` says why; None: the engine ended, and nobody had asked for it."""
+
+    def __init__(self, failure: Failure | None = None) -> None:
+        super().__init__()
+        self.failure = failure
 
 
 class Supervisor:
@@ -62,7 +65,9 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._token = secrets.token_hex(16)
         self._api = EngineApi(places.http_port, self._token)
-        self._waits_for = "its /health never was 200"
+        self._first_token = starting.FirstToken(self._api, plan.served_names[0])
+        around = Around(plan=plan, runtime=places.runtime, board=self._board, progress=self._progress, api=self._api)
+        self._parts = assembly.parts(around)
 
     async def run(self) -> Failure | None:
         """Lives until SIGTERM or SIGINT, then drains and gives None; or gives why there is nothing to serve with.
@@ -74,119 +79,112 @@ class Supervisor:
             loop.add_signal_handler(number, self._asked_to_stop, number.name)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
         processes.adopt_orphans()
-        python = self._plan.python or os.environ.get(ENGINE_PYTHON_VARIABLE) or sys.executable
         async with self._api, self._status_port():
-            return preflight.check(self._plan, python) or await self._live(python)
+            try:
+                await self._check()
+            except _BrokenError as broken:
+                return broken.failure
+            return None if self._stop.is_set() else await self._live()
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
         self._stop.set()
 
-    async def _live(self, python: str) -> Failure | None:
-        state, ended = State.STARTING, False
+    async def _check(self) -> None:
+        """Returns when an engine may be started, or when a stop is asked for."""
+        if await first(self._left_s(), self._stop.wait(), self._checks()) is None:
+            waits_for = "what must hold before an engine starts was still looked at; a volume may not answer"
+            raise _BrokenError(starting.start_timeout(self._plan.limits.start_deadline_s, waits_for, ""))
+
+    async def _checks(self) -> None:
+        for part in self._parts:
+            if failure := await part.check():
+                raise _BrokenError(failure)
+
+    async def _live(self) -> Failure | None:
+        broken = None
         try:
-            engine = self._launch(python)
+            engine = self._launch()
             try:
-                if failure := await self._start(engine):
-                    return failure
-                if not self._stop.is_set():
-                    await self._serve(engine)
-                await self._drain(engine)
-            except _EngineEndedError:
-                state, ended = self._progress.state, True
+                await self._live_with(engine)
+            except _BrokenError as error:
+                broken, state = error, self._progress.state
         finally:
             self._progress.state = State.GONE
             if left := processes.kill_descendants(KILL_TIMEOUT_S):
                 _log.error("processes %s do not end", left)
-        return engine.failure(state) if ended else None
+        return explained(broken.failure or engine.failure(state), self._parts) if broken else None
 
-    def _launch(self, python: str) -> Engine:
+    def _launch(self) -> Engine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)
+        code = _link_code(self._places.runtime / "code")
         around = command.Surroundings(
-            python=python,
+            python=assembly.engine_python(self._plan),
             host=listening_host(),
             port=self._places.http_port,
-            code=str(_link_code(self._places.runtime / "code")),
+            code=str(code),
             gate_folder=str(self._board.folder),
             gate_token=self._token,
             scratch=str(self._places.scratch),
+            equipment=tuple(part.equip(code) for part in self._parts),
         )
         argv = command.argv(self._plan, around)
         _log.info("starting %s", " ".join(argv))
-        engine = Engine(argv, command.environment(self._plan, around, os.environ), around.scratch)
+        heard = [part.heard for part in self._parts]
+        engine = Engine(argv, command.environment(self._plan, around, os.environ), around.scratch, heard)
         self._progress.enter(Phase.ENGINE, time.monotonic())
         return engine
 
-    async def _start(self, engine: Engine) -> Failure | None:
-        """Returns None when the engine serves, or when a stop is asked for."""
-        left_s = self._deadline_s - time.monotonic()
+    async def _live_with(self, engine: Engine) -> None:
+        """Returns once the engine was told to end. Raises _BrokenError."""
+        async with watchers(self._parts) as found:
+            await self._start(engine, found)
+            if not self._stop.is_set():
+                await self._serve(engine, found)
+            if self._progress.state is State.SERVING:
+                await self._drain(engine, found)
+        if not await engine.stop(STOP_TIMEOUT_S):
+            _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
+
+    async def _start(self, engine: Engine, found: Watchers) -> None:
+        """Returns when the engine serves, or when a stop is asked for."""
+        generates = self._generates()
         try:
-            first = await _first(left_s, self._stop.wait(), engine.ended(), self._generates())
+            ended = await first(self._left_s(), self._stop.wait(), _breaks(engine, found), generates)
         except NotServedError as error:
-            return _not_served(self._plan.served_names[0], error, engine.log)
-        if first is None:
-            return _start_timeout(self._plan.limits.start_deadline_s, self._waits_for, engine.log)
-        if first == 1:
-            raise _EngineEndedError
-        if first == 2 and not self._board.read().gates:
-            return _ungated(engine.log)
-        return None
+            raise _BrokenError(starting.not_served(self._plan.served_names[0], error, engine.log)) from error
+        if ended is None:
+            deadline_s, waits_for = self._plan.limits.start_deadline_s, self._first_token.waits_for
+            raise _BrokenError(starting.start_timeout(deadline_s, waits_for, engine.log))
+        if ended == 2 and not self._board.read().gates:
+            raise _BrokenError(starting.ungated(engine.log))
 
     async def _generates(self) -> None:
-        """Returns when a token came through the served name. Raises NotServedError if none will come."""
-        while not await self._api.healthy():  # noqa: ASYNC110 (another process's state has no event)
-            await asyncio.sleep(_POLL_S)
+        await self._first_token.healthy()
         self._progress.enter(Phase.FIRST_TOKEN, time.monotonic())
-        self._waits_for = "it is healthy and gave no answer to a request for one token"
-        while True:
-            try:
-                await self._api.generate_one_token(self._plan.served_names[0])
-                break
-            except NotServedError as error:
-                if error.final:
-                    raise
-                self._waits_for = f"it is healthy and answers a request for one token with {error}"
-                await asyncio.sleep(_POLL_S)
+        await self._first_token.generated()
 
-    async def _serve(self, engine: Engine) -> None:
+    async def _serve(self, engine: Engine, found: Watchers) -> None:
         """Returns when a stop is asked for."""
         engine.serves()
         self._progress.enter(None, time.monotonic())
         self._progress.state = State.SERVING
         took = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self._progress.phases_s(0).items())
         _log.info("serving %s (%s)", ", ".join(self._plan.served_names), took)
-        if await _first(None, engine.ended(), self._stop.wait()) == 0:
-            raise _EngineEndedError
+        await first(None, _breaks(engine, found), self._stop.wait())
 
-    async def _drain(self, engine: Engine) -> None:
-        """Lets requests in flight finish, then ends the engine. A worker that never served ends at once."""
-        if self._progress.state is State.SERVING:
-            limits = self._plan.limits
-            self._progress.state = State.DRAINING
-            _log.info("draining: arrivals are served for %g s more", limits.propagation_s)
-            self._board.set_mode(Mode.CLOSE)
-            if await _first(limits.propagation_s, engine.ended()) is not None:
-                raise _EngineEndedError
-            self._board.set_mode(Mode.REFUSE)
-            _log.info("draining: %d in flight, arrivals are refused", self._board.read().in_flight)
-            first = await _first(limits.drain_s, self._idle(), engine.ended())
-            if first == 1:
-                raise _EngineEndedError
-            if first is None:
-                _log.warning("%d requests are cut off after %g s", self._board.read().in_flight, limits.drain_s)
-        if not await engine.stop(STOP_TIMEOUT_S):
-            _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
+    async def _drain(self, engine: Engine, found: Watchers) -> None:
+        """Returns when requests in flight have finished."""
+        self._progress.state = State.DRAINING
+        await first(None, Drain(self._board, self._plan.limits).run(), _breaks(engine, found))
 
-    async def _idle(self) -> None:
-        """Returns when nothing is in flight, seen twice: a gate may just have read the old mode and not counted yet."""
-        idle = 0
-        while idle < 2:
-            idle = 0 if self._board.read().in_flight else idle + 1
-            await asyncio.sleep(_SETTLE_S)
+    def _left_s(self) -> float:
+        """What is left of the start's deadline."""
+        return max(0.0, self._deadline_s - time.monotonic())
 
     @asynccontextmanager
     async def _status_port(self) -> AsyncIterator[None]:
-        app = Status(self._plan.revision, self._progress, self._board, self._api).app()
+        app = Status(self._plan.revision, self._progress, self._board, self._api, self._parts).app()
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -194,6 +192,12 @@ class Supervisor:
             yield
         finally:
             await runner.cleanup()
+
+
+async def _breaks(engine: Engine, found: Watchers) -> None:
+    """Never returns: raises _BrokenError once the engine ended, or once a watcher found that it serves no more."""
+    await first(None, engine.ended(), found.found())
+    raise _BrokenError(None if not engine.alive else found.failure)
 
 
 def listening_host() -> str:
@@ -214,37 +218,3 @@ def _link_code(folder: Path) -> Path:
     link.unlink(missing_ok=True)
     link.symlink_to(Path(__file__).resolve().parent)
     return folder
-
-
-async def _first(timeout_s: float | None, *work: Coroutine[Any, Any, Any]) -> int | None:
-    """The index of what ended first, the lowest of several; None after `timeout_s`. Raises what it raised."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        done, _ = await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for index, task in enumerate(tasks):
-        if task in done:
-            task.result()
-            return index
-    return None
-
-
-def _not_served(name: str, error: NotServedError, log: str) -> Failure:
-    message = f"The engine started and does not serve {name}: {str(error).rstrip('. ')}."
-    remedy = "Serve a model that generates text, with the engine of this worker's image."
-    return Failure(reason=Reason.MODEL_REFUSED, message=message, remedy=remedy, log=log)
-
-
-def _ungated(log: str) -> Failure:
-    message = "The engine serves without the gate, so requests would not be counted and admin paths not hidden."
-    remedy = "Use an engine that honours vLLM's --middleware; unset VLLM_USE_RUST_FRONTEND."
-    return Failure(reason=Reason.ENGINE_START_FAILED, message=message, remedy=remedy, log=log)
-
-
-def _start_timeout(deadline_s: float, waits_for: str, log: str) -> Failure:
-    message = f"The engine served no token within {deadline_s:g} s: {waits_for}."
-    remedy = "See in the log what it was doing; speed up the volume, or raise the start deadline."
-    return Failure(reason=Reason.ENGINE_START_TIMEOUT, message=message, remedy=remedy, log=log)

@@ -1,0 +1,33 @@
+"""Which parts a worker has, in the order in which they check before a start and explain an end."""
+
+import os
+import sys
+
+from modelfleet_worker import preflight
+from modelfleet_worker.failure import Failure
+from modelfleet_worker.parts import Around, Part
+from modelfleet_worker.plan import Plan
+from modelfleet_worker.waiting import in_thread
+
+ENGINE_PYTHON_VARIABLE = "MODELFLEET_ENGINE_PYTHON"  # set by images in which our packages have a Python of their own
+
+
+def engine_python(plan: Plan) -> str:
+    """The interpreter that runs the engine: the plan's, the image's, or our own."""
+    return plan.python or os.environ.get(ENGINE_PYTHON_VARIABLE) or sys.executable
+
+
+def parts(around: Around) -> tuple[Part, ...]:
+    """All parts of a worker."""
+    return (_Files(around.plan),)
+
+
+class _Files(Part):
+    """A model that can be read, and an interpreter."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    async def check(self) -> Failure | None:
+        # In a thread: a volume that does not answer must not keep the loop from hearing SIGTERM.
+        return await in_thread(preflight.check, self._plan, engine_python(self._plan))
