@@ -1,8 +1,10 @@
 """Why a worker ended, as it stands in the termination message that the kubelet keeps. Pure."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 LIMIT_BYTES = 4096  # the kubelet cuts a termination message there, and cut JSON cannot be read
 
@@ -36,7 +38,8 @@ class Failure:
     """One reason with one sentence of what happened and one of what to do.
 
     `exit_code` is the engine's: negative for a signal, None if no engine was started or it had not ended. `phase` is
-    the worker's state at that time: starting, serving or draining. `log` is the engine's last lines.
+    the worker's state at that time: starting, serving or draining. `log` is the engine's last lines. `evidence` are
+    the figures that the reason rests on, and `correction` a setting of the plan that should be lowered for it.
     """
 
     reason: Reason
@@ -45,6 +48,8 @@ class Failure:
     exit_code: int | None = None
     phase: str = "starting"
     log: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    correction: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """JSON of at most LIMIT_BYTES bytes: cut at the beginning of the log first, then at the end of the message."""
@@ -58,12 +63,14 @@ class Failure:
         return text.decode()
 
     def _json(self, message: str, log: str) -> str:
+        told = {"evidence": dict(self.evidence), "correction": dict(self.correction)}
         value = {
             "reason": self.reason,
             "message": message,
             "remedy": self.remedy,
             "exitCode": self.exit_code,
             "phase": self.phase,
+            **{key: part for key, part in told.items() if part},
             "log": log,
         }
         return json.dumps(value, ensure_ascii=False)

@@ -12,9 +12,9 @@ from typing import Any
 from modelfleet.api import config_keys
 from modelfleet_worker.failure import LIMIT_BYTES, Failure, Reason
 from modelfleet_worker.preflight import check_model
+from modelfleet_worker.safetensors import read_header
 
 _CONFIG_LIMIT_BYTES = 4 * 2**20
-_HEADER_LIMIT_BYTES = 100 * 10**6  # the safetensors format's own
 _MANY_NAMES = 9
 """Modules that are listed one by one: so many of them say that a whole kind of layer stays 16 bit."""
 
@@ -79,34 +79,12 @@ def _checkpoint(folder: Path) -> dict[str, Any]:
     count: Counter[str] = Counter()
     size = 0
     for path in sorted(folder.glob("*.safetensors")):
-        header = _header(path)
+        header = read_header(path)
         for name, tensor in header.items():
             if name != "__metadata__":
                 count[str(tensor["dtype"])] += 1
                 size += int(tensor["data_offsets"][1]) - int(tensor["data_offsets"][0])
     return {"checkpointBytes": size, "dtypes": dict(count.most_common(8))} if size else {}
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """A safetensors file begins with the header's length (8 bytes, little endian) and the header (JSON)."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 0 < length <= _HEADER_LIMIT_BYTES:
-            raise ValueError(f"{path.name} is no safetensors file")
-        try:
-            header = json.loads(file.read(length))
-        except ValueError as error:
-            raise ValueError(f"{path.name} has no readable header") from error
-    if not isinstance(header, dict) or not all(_is_tensor(name, value) for name, value in header.items()):
-        raise ValueError(f"{path.name} has no readable header")
-    return header
-
-
-def _is_tensor(name: str, value: Any) -> bool:
-    if name == "__metadata__":
-        return True
-    offsets = value.get("data_offsets") if isinstance(value, dict) else None
-    return isinstance(offsets, list) and len(offsets) == 2 and "dtype" in value
 
 
 def _refused(path: Path, why: str) -> Failure:

@@ -1,4 +1,4 @@
-"""What must hold before an engine is worth starting: a model that can be read, and an interpreter. Reads files."""
+"""What must hold before an engine is worth starting: a model that is whole, and an interpreter. Reads files."""
 
 import json
 import os
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.plan import Plan
+from modelfleet_worker.safetensors import damage
 
 _LISTED = 8
 _PATH_REMEDY = "Correct the path in spec.model.source, or put the model's folder (with config.json) there."
@@ -13,7 +14,8 @@ _PATH_REMEDY = "Correct the path in spec.model.source, or put the model's folder
 
 def check(plan: Plan, python: str) -> Failure | None:
     """The first thing that is wrong; None if an engine may start. `python` is the engine's interpreter."""
-    return check_model(Path(plan.model_path)) or _check_python(python)
+    folder = Path(plan.model_path)
+    return check_model(folder) or _check_weights(folder) or _check_python(python)
 
 
 def check_model(folder: Path) -> Failure | None:
@@ -32,6 +34,18 @@ def check_model(folder: Path) -> Failure | None:
     except ValueError as error:
         return _config_refused(config, str(error))
     return None
+
+
+def _check_weights(folder: Path) -> Failure | None:
+    """Cut files are found here at once; the engine finds them after its imports, and does not say which one."""
+    try:
+        wrong = damage(folder)
+    except OSError as error:
+        return _model_not_found(f"{error.filename} cannot be read by user {os.getuid()}: {error.strerror}.")
+    if not wrong:
+        return None
+    message = f"The weights in {folder} are damaged: {wrong}."
+    return Failure(reason=Reason.WEIGHTS_DAMAGED, message=message, remedy="Copy that file again.")
 
 
 def _what_is_there(folder: Path) -> str:
