@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -22,24 +23,46 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def descendants(root: int) -> list[int]:
-    """The pids of all living processes below `root`; a zombie is not living."""
-    children: dict[int, list[int]] = {}
-    living: set[int] = set()
+@dataclass(frozen=True)
+class Process:
+    """A process as /proc shows it: its state is one letter (`T`: stopped by a signal), `cpu_s` its processor time, that
+    of its ended children included."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    cpu_s: float
+
+
+def below(root: int) -> list[Process]:
+    """All living processes below `root`; a zombie is not living."""
+    children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):  # it ended meanwhile
-            state, parent = _state_and_parent(entry / "stat")
-            children.setdefault(parent, []).append(int(entry.name))
-            if state not in "ZX":
-                living.add(int(entry.name))
-    found, below = [], list(children.get(root, ()))
-    while below:
-        pid = below.pop()
-        below += children.get(pid, ())
-        found.append(pid)
-    return [pid for pid in found if pid in living]
+        if entry.name.isdigit():
+            with suppress(OSError):  # it ended meanwhile
+                process = _process(int(entry.name), (entry / "stat").read_text())
+                children.setdefault(process.parent, []).append(process)
+    found, left = [], list(children.get(root, ()))
+    while left:
+        process = left.pop()
+        left += children.get(process.pid, ())
+        found.append(process)
+    return [process for process in found if process.state not in "ZX"]
+
+
+def descendants(root: int) -> list[int]:
+    """The pids of all living processes below `root`."""
+    return [process.pid for process in below(root)]
+
+
+def read_bytes(pid: int) -> int:
+    """What process `pid` had read from disk, pages of mapped files included; 0 if that may not be known."""
+    try:
+        fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    except OSError:  # it ended meanwhile, or belongs to someone else
+        return 0
+    return int(fields["read_bytes"])
 
 
 def reap(kept: int | None) -> None:
@@ -81,6 +104,8 @@ def is_resource_tracker(pid: int) -> bool:
         return False
 
 
-def _state_and_parent(stat: Path) -> tuple[str, int]:
-    fields = stat.read_text().rpartition(")")[2].split()  # the name before it may hold blanks and brackets
-    return fields[0], int(fields[1])
+def _process(pid: int, stat: str) -> Process:
+    head, _, tail = stat.rpartition(")")  # the name may hold blanks and brackets
+    fields = tail.split()
+    ticks = sum(int(field) for field in fields[11:15])  # utime, stime, cutime, cstime
+    return Process(pid, head.partition("(")[2], fields[0], int(fields[1]), ticks / os.sysconf("SC_CLK_TCK"))

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+from modelfleet_worker.start_outlook import UNKNOWN, Outlook, Phase
+
 
 class State(StrEnum):
     """starting → serving → draining → gone."""
@@ -13,30 +15,27 @@ class State(StrEnum):
     GONE = "gone"
 
 
-class Phase(StrEnum):
-    """What a start consists of: until the engine's process runs, until it is healthy, until it generated a token."""
-
-    PREFLIGHT = "preflight"
-    ENGINE = "engine"
-    FIRST_TOKEN = "first_token"
+_ORDER = tuple(Phase)
 
 
 class Progress:
-    """The state, and how long each phase of the start took or has taken so far."""
+    """The state, how long each phase of the start took or has taken so far, and what is left of it."""
 
     def __init__(self, now_s: float) -> None:
         self.state = State.STARTING
         self.phase: Phase | None = Phase.PREFLIGHT
+        self.outlook: Outlook = UNKNOWN
         self._since_s = now_s
         self._took_s: dict[Phase, float] = {}
 
     def enter(self, phase: Phase | None, now_s: float) -> None:
-        """Ends the present phase; None ends the start."""
-        if self.phase is not None:
-            self._took_s[self.phase] = now_s - self._since_s
+        """Ends the present phase; None ends the start. A phase that is behind, or after the start's end, is ignored."""
+        if self.phase is None or (phase is not None and _ORDER.index(phase) <= _ORDER.index(self.phase)):
+            return
+        self._took_s[self.phase] = max(0.0, now_s - self._since_s)
         self.phase, self._since_s = phase, now_s
 
     def phases_s(self, now_s: float) -> Mapping[Phase, float]:
         """Seconds of each phase that began."""
-        running = {self.phase: now_s - self._since_s} if self.phase is not None else {}
+        running = {self.phase: max(0.0, now_s - self._since_s)} if self.phase is not None else {}
         return {**self._took_s, **running}
