@@ -1,20 +1,25 @@
-"""`modelfleet-worker serve --plan FILE`, process 1 of a worker's container, and `modelfleet-worker inspect FOLDER`."""
+"""`modelfleet-worker serve --plan FILE`, process 1 of a worker's container, and before it `fetch` and `inspect`."""
 
 import argparse
 import asyncio
 import logging
+import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from modelfleet.api import names
 from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.fetch.held import held
+from modelfleet_worker.fetch.order import Order, OrderError, credentials, parse_order
 from modelfleet_worker.inspect import inspect
 from modelfleet_worker.plan import Plan, PlanError, parse_plan
 
 _FAILED = 1
 _INSPECT_S = 120
+_ENDED_BY_SIGTERM = 143
 _log = logging.getLogger("modelfleet_worker")
 
 
@@ -71,13 +76,40 @@ def _serve(arguments: argparse.Namespace) -> Failure | None:
         http_port=arguments.http_port,
         status_port=arguments.status_port,
         runtime=arguments.runtime_folder,
+        promise=arguments.promise,
         scratch=arguments.scratch_folder,
     )
 
     async def live() -> Failure | None:
         return await Supervisor(plan, places).run()
 
-    return asyncio.run(live())
+    order = _order(arguments.plan)
+    if isinstance(order, Failure):
+        return order
+    with held(order, socket.gethostname(), Path(names.USE_MOUNT)):
+        return asyncio.run(live())
+
+
+def _fetch(arguments: argparse.Namespace) -> Failure | None:
+    # An init container that is ended has nothing to finish: what came stays, and the next start goes on there.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(_ENDED_BY_SIGTERM))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+    # Imported late: only here are the packages of the extra `fetch` needed.
+    from modelfleet_worker.fetch.run import Errand, fetch
+
+    order = _order(arguments.plan)
+    if isinstance(order, Failure) or order is None:
+        return order
+    secret = credentials(os.environ)
+    return fetch(Errand(order=order, secret=secret, pod=socket.gethostname(), runtime=arguments.runtime_folder))
+
+
+def _order(path: Path) -> Order | None | Failure:
+    try:
+        return parse_order(path.read_text())
+    except (OSError, UnicodeDecodeError, OrderError) as error:
+        remedy = "Use a worker image of the operator's version."
+        return Failure(reason=Reason.PLAN_UNREADABLE, message=f"{path}: {error}.", remedy=remedy)
 
 
 def _read_plan(path: Path) -> Plan:
@@ -106,12 +138,19 @@ def _parser() -> argparse.ArgumentParser:
     option = serve.add_argument
     option("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
     option("--termination-log", type=Path, default=log, help="default: %(default)s")
+    promise = Path(names.PROMISE_MOUNT, names.PROMISE_KEY)
+    option("--promise", type=_folder, default=promise, help="what requests are judged by; default: %(default)s")
     option("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
     option(
         "--scratch-folder", type=_folder, default=Path("/tmp"), help="where the engine may write; default: %(default)s"
     )
     option("--http-port", type=int, default=names.HTTP_PORT, help="the engine's API; default: %(default)s")
     option("--status-port", type=int, default=names.STATUS_PORT, help="probes and metrics; default: %(default)s")
+    bring = commands.add_parser("fetch", help="fetch the weights of a plan, if they come from a server")
+    bring.set_defaults(run=_fetch)
+    bring.add_argument("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
+    bring.add_argument("--termination-log", type=Path, default=log, help="default: %(default)s")
+    bring.add_argument("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
     return parser
 
 

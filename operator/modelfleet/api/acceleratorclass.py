@@ -8,8 +8,9 @@ from pydantic import Field
 from modelfleet.api.kubernetes_types import Metadata, Tolerations
 from modelfleet.api.quantization import StandardQuantization
 from modelfleet.api.schema import ApiModel, Unique, whole
+from modelfleet.api.sources import NodePath
 from modelfleet.api.strings import ComputeCapability, Currency, DnsLabel, EngineVersion, LabelValue, QualifiedName
-from modelfleet.api.values import PositiveQuantity, Price, Quantity
+from modelfleet.api.values import PositiveDuration, PositiveQuantity, Price, Quantity
 
 
 class Device(StrEnum):
@@ -69,6 +70,18 @@ class Supply(ApiModel):
     """The price's currency. Default: USD."""
 
 
+class NodeCache(ApiModel):
+    """A folder of the class's nodes that is granted to workers for fetched weights, so that a node fetches a model
+    once. Each namespace gets a subfolder of its own."""
+
+    path: NodePath
+    """The folder on the node (hostPath), such as /var/lib/modelfleet/weights; any user must be able to write to it."""
+    size: PositiveQuantity
+    """The most bytes that one namespace keeps on a node, such as 500Gi; least recently used models go first."""
+    max_age: PositiveDuration = PositiveDuration("168h")
+    """A model that no pod has used for this long goes. Default: 168h, a week."""
+
+
 class AcceleratorClassSpec(ApiModel):
     """How to recognise the nodes, and what they have. With memory, memoryBandwidth and compute the planner chooses
     layouts and predicts; without them nothing is predicted."""
@@ -85,6 +98,8 @@ class AcceleratorClassSpec(ApiModel):
     """What a worker gets of its node for each accelerator. Default: nothing is requested."""
     tolerations: Tolerations = ()
     """Tolerations that every worker on this class carries."""
+    node_cache: NodeCache | None = None
+    """Grants workers a folder of the node for fetched weights. Default: no host path is granted."""
     memory: PositiveQuantity | None = None
     """Memory of one accelerator as the engine sees it, such as 81559Mi; less than what is printed on the box."""
     memory_bandwidth: PositiveQuantity | None = None

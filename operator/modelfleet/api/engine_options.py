@@ -78,7 +78,7 @@ REFUSED_FLAGS: Mapping[str, str] = {
     "disable-log-stats": "the operator counts requests by them",
     "api-key": "a key among the arguments can be read by everyone who may read pods; guard the Service with a gateway",
     "config": "write the flags one by one in spec.engine.args",
-    "trust-remote-code": "code from a model's folder is not run in this version",
+    "trust-remote-code": "write spec.model.remoteCode: Allow",
     "tool-parser-plugin": _REACHES,
     "chat-template": _REACHES,
     "download-dir": _REACHES,

@@ -1,12 +1,15 @@
 """What is served: where the weights are, in which forms, and what the model is made of. Pure."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
+from modelfleet.api.kubernetes_types import LocalObjectReference
 from modelfleet.api.quantization import WeightScheme
 from modelfleet.api.schema import ApiModel, Tokens, Unique, whole
-from modelfleet.api.strings import ModelSource, ServedName
+from modelfleet.api.sources import Endpoint, ModelSource
+from modelfleet.api.strings import ObjectName, ServedName
 
 
 class Variant(ApiModel):
@@ -15,7 +18,7 @@ class Variant(ApiModel):
     weights: WeightScheme
     """How these weights are stored, unique in this list."""
     source: ModelSource
-    """Where they are: pvc://CLAIM/PATH."""
+    """Where they are, written as the model's source."""
 
 
 class MixtureFacts(ApiModel):
@@ -55,11 +58,45 @@ class StatedFacts(ApiModel):
     """Experts, if all feed-forward layers are mixtures. Default: they are not."""
 
 
+class RemoteCode(StrEnum):
+    """Whether code that comes with the weights is run."""
+
+    REFUSE = "Refuse"
+    ALLOW = "Allow"
+
+
+class PickledWeights(StrEnum):
+    """Whether weights may be stored as Python pickles, which can run code when they are loaded."""
+
+    REFUSE = "Refuse"
+    ALLOW = "Allow"
+
+
+class WeightCache(ApiModel):
+    """Where fetched weights are kept."""
+
+    claim_name: ObjectName
+    """A PersistentVolumeClaim of this namespace that the fetch writes to; several models share it."""
+
+
 class Model(ApiModel):
     """What is served."""
 
     source: ModelSource
-    """Where the weights are: pvc://CLAIM/PATH, a PersistentVolumeClaim in this namespace and the model's folder."""
+    """Where the weights are: hf://ORG/REPO@REVISION, s3://BUCKET/PREFIX, oci://REGISTRY/REPOSITORY:TAG (fetched),
+    pvc://CLAIM/PATH (a PersistentVolumeClaim in this namespace), or file:///PATH (a folder of the node, where the
+    operator's settings allow it)."""
+    endpoint: Endpoint | None = None
+    """The server of hf:// or s3:// sources, such as https://minio.example.com. Default: the public hub; AWS."""
+    credentials_secret_ref: LocalObjectReference | None = None
+    """A Secret of this namespace, read only by the container that fetches: token (hf); accessKeyId, secretAccessKey,
+    sessionToken, region (s3); username, password or .dockerconfigjson (oci). Default: without credentials."""
+    cache: WeightCache | None = None
+    """Where fetched weights are kept. Default: the node cache of the AcceleratorClass, else each pod for itself."""
+    pickled_weights: PickledWeights = PickledWeights.REFUSE
+    """Whether pickled weights are served (Allow), or safetensors only (Refuse). Default: Refuse."""
+    remote_code: RemoteCode = RemoteCode.REFUSE
+    """Whether Python code in the model's folder is run (Allow). Default: Refuse."""
     variants: Annotated[tuple[Variant, ...], Field(max_length=8), Unique(("weights",))] = ()
     """The same model in other weights, to choose among; the source is one of the choice. Default: only the source."""
     facts: StatedFacts | None = None
@@ -68,3 +105,13 @@ class Model(ApiModel):
     """Names that clients may send as `model`. Default: the object's name."""
     max_context_tokens: Tokens | None = None
     """The longest context, input and output together, in tokens. Default: what the model's configuration says."""
+
+    @property
+    def sources(self) -> tuple[ModelSource, ...]:
+        """The source, then the variants'."""
+        return (self.source, *(variant.source for variant in self.variants))
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether any of the sources is fetched from a server."""
+        return any(source.is_fetched for source in self.sources)

@@ -10,6 +10,7 @@ from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, Node
 from modelfleet.api.model import Model
 from modelfleet.api.quantization import Quantization
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
+from modelfleet.api.sources import ClaimSource
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.api.strings import (
     ArgValue,
@@ -19,7 +20,6 @@ from modelfleet.api.strings import (
     EnvName,
     EnvValue,
     ImageName,
-    ModelSource,
     ObjectName,
 )
 from modelfleet.api.values import PositiveDuration, Price, Rate, Share
@@ -210,7 +210,7 @@ class Speculation(ApiModel):
     method: SpeculationMethod | None = None
     """Where draft tokens come from: ngram and suffix from the text, mtp from the model itself, eagle3 from `model`.
     Default: none is offered, so none is used."""
-    model: ModelSource | None = None
+    model: ClaimSource | None = None
     """Where the draft's weights are, on the claim of the model's source: pvc://CLAIM/PATH."""
 
 

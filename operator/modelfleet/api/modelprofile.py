@@ -10,7 +10,8 @@ from pydantic import Field
 from modelfleet.api.kubernetes_types import Metadata
 from modelfleet.api.quantization import CacheScheme, WeightScheme
 from modelfleet.api.schema import ApiModel, Tokens, whole
-from modelfleet.api.strings import EngineVersion, LayoutName, ModelSource, ObjectName, Reference
+from modelfleet.api.sources import ModelSource
+from modelfleet.api.strings import EngineVersion, LayoutName, ObjectName, Reference
 from modelfleet.api.values import Factor
 
 Samples = Annotated[int, whole(0)]

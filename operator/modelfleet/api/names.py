@@ -28,6 +28,7 @@ FIELD_MANAGER = "modelfleet"
 STATUS_MANAGER = "modelfleet-status"
 
 WORKER_CONTAINER = "worker"
+FETCH_CONTAINER = "fetch"  # an init container, where weights come from a server
 HTTP_PORT = 8000
 STATUS_PORT = 8001
 SERVICE_PORT = 80
@@ -36,8 +37,13 @@ PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
 ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands for besides its own
 PLAN_MOUNT = "/etc/modelfleet"
+PROMISE_KEY = "promise.json"
+PROMISE_MOUNT = "/etc/modelfleet-promise"
 MODELS_MOUNT = "/models"
 ENGINE_MOUNT = "/opt/engine"
+WEIGHTS_MOUNT = "/models/fetched"  # where fetched weights are kept
+USE_MOUNT = "/models/use"  # marks of the pods that use them
+CREDENTIAL_PREFIX = "MODELFLEET_CREDENTIAL_"  # of the fetch container's variables, before the Secret's keys
 
 _NAME_LIMIT = 63  # a label's value, a Service's name and a pod's host name
 
@@ -68,6 +74,11 @@ def revision(deployment: str, revision_hash: str) -> str:
 def state(deployment: str) -> str:
     """The name of the ConfigMap with inputs to decisions; `state` is no revision's hash."""
     return child(deployment, "state")
+
+
+def promise(deployment: str) -> str:
+    """The name of the ConfigMap with what requests are judged by; `promise` is no revision's hash."""
+    return child(deployment, "promise")
 
 
 def inspect_job(deployment: str, source: str, image: str) -> str:

@@ -213,6 +213,25 @@ class Reason(StrEnum):
         " heads.",
         "Follow the engine's words in the message: change the setting, or use another model or engine version.",
     )
+    CREDENTIALS_REFUSED = (
+        "CredentialsRefused",
+        (_NOT_PLANNED, *_STUCK),
+        "The server of the weights refuses the credentials, or asks for some.",
+        "Name a Secret with credentials that may read the source in spec.model.credentialsSecretRef.",
+    )
+    FETCH_FAILED = (
+        "FetchFailed",
+        (_NOT_PLANNED, *_STUCK),
+        "The weights did not come: their server stalls, resets connections or answers errors. It is tried again by"
+        " itself, and goes on where it was.",
+        "Look at the server and at the way to it; see kubectl logs POD -c fetch.",
+    )
+    WEIGHTS_CHANGED = (
+        "WeightsChanged",
+        (_NOT_PLANNED, *_STUCK),
+        "The source no longer has the files that the plan was made with.",
+        "Write a new model to a new prefix or revision, and name that in spec.model.source.",
+    )
     ENGINE_ARGUMENTS_REFUSED = (
         "EngineArgumentsRefused",
         _STUCK,

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec
 from modelfleet.api.engine_options import REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
-from modelfleet.api.model import MixtureFacts, StatedFacts
+from modelfleet.api.model import MixtureFacts, Model, StatedFacts
 from modelfleet.api.modeldeployment import (
     Engine,
     InputLengths,
@@ -30,6 +30,7 @@ from modelfleet.api.modeldeployment import (
 )
 from modelfleet.api.modelprofile import ModelProfile
 from modelfleet.api.schema import ApiModel, Needed, Refused
+from modelfleet.api.sources import Scheme
 
 M = TypeVar("M", bound=ApiModel)
 Place = tuple[str | int, ...]
@@ -243,8 +244,8 @@ _TOLERATIONS: tuple[Rule[Any], ...] = (
 
 
 def _draft_on_the_claim(spec: ModelDeploymentSpec) -> bool:
-    draft, sources = spec.speculation.model, (spec.model.source, *(each.source for each in spec.model.variants))
-    return draft is None or {draft.claim} == {source.claim for source in sources}
+    draft = spec.speculation.model
+    return draft is None or {draft.claim} == {source.claim for source in spec.model.sources}
 
 
 _LAYOUT: tuple[Rule[Any], ...] = (
@@ -303,10 +304,9 @@ _LAYOUT: tuple[Rule[Any], ...] = (
         "draft-on-the-model-s-claim",
         ModelDeploymentSpec,
         "!has(self.speculation) || !has(self.speculation.model) || !has(self.model.source)"
-        " || !self.speculation.model.startsWith('pvc://') || !self.model.source.startsWith('pvc://')"
-        " || (self.speculation.model.split('/')[2] == self.model.source.split('/')[2]"
-        " && (!has(self.model.variants) || self.model.variants.all(v, !v.source.startsWith('pvc://')"
-        " || v.source.split('/')[2] == self.speculation.model.split('/')[2])))",
+        " || !self.speculation.model.startsWith('pvc://') || !self.model.source.contains('://')"
+        " || ([self.model.source] + (has(self.model.variants) ? self.model.variants.map(v, v.source) : []))"
+        ".all(s, s.startsWith('pvc://') && s.split('/')[2] == self.speculation.model.split('/')[2])",
         _draft_on_the_claim,
         "the draft must be on the claim of model.source and of all variants: one claim with models is mounted in this"
         " version",
@@ -323,7 +323,37 @@ _LAYOUT: tuple[Rule[Any], ...] = (
     ),
 )
 
-CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS + _LAYOUT
+_SOURCES = "([self.source] + (has(self.variants) ? self.variants.map(v, v.source) : []))"
+_FETCHED = f"{_SOURCES}.exists(s, s.matches('^(hf|s3|oci)://'))"
+
+_WEIGHTS: tuple[Rule[Any], ...] = (
+    Rule(
+        "an-endpoint-serves-one-scheme",
+        Model,
+        f"!has(self.endpoint) || {_SOURCES}.all(s, s.startsWith('hf://')) || {_SOURCES}.all(s, s.startsWith('s3://'))",
+        lambda it: it.endpoint is None or {source.scheme for source in it.sources} in ({Scheme.HF}, {Scheme.S3}),
+        "endpoint is the server of hf:// or of s3:// sources: the source and all variants must be of that one scheme",
+        "endpoint",
+    ),
+    Rule(
+        "credentials-are-for-what-is-fetched",
+        Model,
+        f"!has(self.credentialsSecretRef) || {_FETCHED}",
+        lambda it: it.credentials_secret_ref is None or it.is_fetched,
+        "credentialsSecretRef is for sources that are fetched (hf, s3, oci): leave it out",
+        "credentialsSecretRef",
+    ),
+    Rule(
+        "a-cache-is-for-what-is-fetched",
+        Model,
+        f"!has(self.cache) || {_FETCHED}",
+        lambda it: it.cache is None or it.is_fetched,
+        "cache is for sources that are fetched (hf, s3, oci): leave it out",
+        "cache",
+    ),
+)
+
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 

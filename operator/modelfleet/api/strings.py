@@ -20,8 +20,8 @@ def _one_of(allowed: Set[str], message: str) -> Clause:
 
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_QUALIFIED = rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_QUALIFIED = rf"({SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 
 
 class DnsLabel(Value):
@@ -46,7 +46,7 @@ class ObjectName(Value):
     clauses = (
         _in_format(
             "dns1123Subdomain",
-            _SUBDOMAIN,
+            SUBDOMAIN,
             "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit",
         ),
     )
@@ -185,41 +185,3 @@ class EnvValue(Value):
     clauses = (
         matches(_ONE_LINE, 'a variable\'s value is a string on one line; write a number in quotes, such as "1"'),
     )
-
-
-_SOURCE = rf"pvc://{_SUBDOMAIN}(/[A-Za-z0-9._@+=-]+)*/?"
-
-
-class ModelSource(Value):
-    """Where the weights are: `pvc://CLAIM/PATH`, a PersistentVolumeClaim of the same namespace and a path in it."""
-
-    __slots__ = ()
-    max_length = 1024
-    clauses = (
-        Clause(
-            "self.startsWith('pvc://')",
-            lambda text: text.startswith("pvc://"),
-            "only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the weights on a"
-            " PersistentVolumeClaim in the same namespace and name it here",
-        ),
-        Clause(
-            f"!self.startsWith('pvc://') || ({matches(_SOURCE, '').cel} && !self.matches('/\\\\.{{1,2}}(/|$)'))",
-            lambda text: re.fullmatch(_SOURCE, text) is not None and re.search(r"/\.{1,2}(/|$)", text) is None,
-            "a source is pvc://CLAIM or pvc://CLAIM/PATH; the path has letters, digits and . _ @ + = - and no '..'",
-        ),
-    )
-
-    @property
-    def claim(self) -> str:
-        """The name of the PersistentVolumeClaim."""
-        return self.removeprefix("pvc://").partition("/")[0]
-
-    @property
-    def path(self) -> str:
-        """The path inside the volume without leading or trailing slash; empty is the volume's root."""
-        return self.removeprefix("pvc://").partition("/")[2].strip("/")
-
-    @property
-    def canonical(self) -> str:
-        """Without a trailing slash."""
-        return f"pvc://{self.claim}" + (f"/{self.path}" if self.path else "")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelfleet.api.names import WORKER_CONTAINER
+from modelfleet.api.names import FETCH_CONTAINER, WORKER_CONTAINER
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 
@@ -32,6 +32,9 @@ _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerEr
 _WORKER = {
     Reason.MODEL_NOT_FOUND,
     Reason.MODEL_REFUSED,
+    Reason.CREDENTIALS_REFUSED,
+    Reason.FETCH_FAILED,
+    Reason.WEIGHTS_CHANGED,
     Reason.ENGINE_ARGUMENTS_REFUSED,
     Reason.ENGINE_OUT_OF_MEMORY,
     Reason.FOREIGN_MEMORY,
@@ -51,6 +54,7 @@ _WORKER = {
     Reason.PLAN_UNREADABLE,
 }
 _MAY_PASS = {
+    Reason.FETCH_FAILED,
     Reason.ENGINE_DIED,
     Reason.ENGINE_HUNG,
     Reason.FOREIGN_MEMORY,
@@ -74,7 +78,7 @@ def pod_failure(pod: Any) -> Failure | None:
     """The failure of a pod that is not Ready; None while nothing has gone wrong."""
     if raw.text(pod, "status", "phase") in ("Failed", "Succeeded"):
         return _ended(pod)
-    container = worker_status(pod)
+    container = _fetching(pod) or worker_status(pod)
     return _waiting(pod, container) or _terminated(container)
 
 
@@ -94,6 +98,14 @@ def worker_status(pod: Any) -> Mapping[str, Any]:
     """The status of the worker's container; empty before the kubelet reported one."""
     statuses = raw.items(pod, "status", "containerStatuses")
     return next((status for status in statuses if status.get("name") == WORKER_CONTAINER), {})
+
+
+def _fetching(pod: Any) -> Mapping[str, Any]:
+    """The status of the container that fetches the weights, while the worker waits for it; else empty."""
+    statuses = raw.items(pod, "status", "initContainerStatuses")
+    found = next((status for status in statuses if status.get("name") == FETCH_CONTAINER), {})
+    done = raw.integer(found, "state", "terminated", "exitCode", default=-1) == 0
+    return {} if done else found
 
 
 def _ended(pod: Any) -> Failure:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from modelfleet.api.acceleratorclass import AcceleratorClass, Device
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, Strategy
 from modelfleet.api.reasons import Reason
-from modelfleet.api.strings import ModelSource
+from modelfleet.api.sources import ModelSource
 from modelfleet.api.values import Quantity
 from modelfleet.core.inputs import BARE, canonical_tolerations
 from modelfleet.core.layout.shape import Layout

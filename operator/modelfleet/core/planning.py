@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from modelfleet.api.acceleratorclass import AcceleratorClass, Device
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.reasons import Reason
-from modelfleet.api.strings import ModelSource
+from modelfleet.api.sources import ModelSource
 from modelfleet.core.layout.answer import Answer, Check, ClassPlan, Pool, Problem
 from modelfleet.core.layout.answer import Reason as Because
 from modelfleet.core.layout.demand import demand_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelfleet.api.strings import ModelSource
+from modelfleet.api.sources import ModelSource
 from modelfleet.api.values import Duration, Quantity, Rate, Share
 
 

@@ -1,0 +1,211 @@
+"""One file from a source to the disk: goes on where it was, is checked, and is retried with a bound. Does I/O."""
+
+import json
+import os
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from modelfleet_worker.failure import Reason
+from modelfleet_worker.fetch.remote import Checksum, FetchError, RemoteFile, Source, TransientError
+from modelfleet_worker.fetch.store import FULL, sync
+from modelfleet_worker.fetch.wanted import SAFETENSORS
+
+_BLOCK_BYTES = 1 << 20
+_HEADER_LIMIT_BYTES = 100 * 10**6  # the safetensors format's own
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server is waited for. It is given up after `attempts` failures in a row without `floor_bytes` of
+    progress; less than that in `window_s` is a stall too. Waits between attempts double from `backoff_s`."""
+
+    read_s: float = 30.0
+    attempts: int = 6
+    backoff_s: float = 1.0
+    floor_bytes: int = 64 << 10
+    window_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file and where it goes: `part` while it comes, `target` when it was checked. `moved` hears of bytes that came
+    (or, below zero, that have to come again); `verified` of a file without a checksum."""
+
+    source: Source
+    file: RemoteFile
+    part: Path
+    target: Path
+    patience: Patience
+    moved: Callable[[int], None]
+    unchecked: Callable[[str], None]
+    stop: Event
+
+
+class StoppedError(Exception):
+    """Another file failed, so this one is not gone on with."""
+
+
+def fetch_file(job: Job) -> None:
+    """Returns when `target` is there and is what the server has. Raises FetchError."""
+    if job.target.is_file() and job.target.stat().st_size == job.file.size:
+        return
+    for last in (False, True):
+        checksum = _come(job)
+        wrong = _fault(job, checksum)
+        if wrong is None:
+            job.target.parent.mkdir(parents=True, exist_ok=True)
+            sync(job.part)
+            job.part.rename(job.target)
+            return
+        # Once more from the beginning: a power cut may have left holes in what came before.
+        job.moved(-job.part.stat().st_size)
+        job.part.unlink()
+        if last:
+            raise FetchError(
+                Reason.WEIGHTS_DAMAGED,
+                f"{job.file.path} came twice and is not what its server says: {wrong}.",
+                "Upload the file again, or look at what stands between the server and this node.",
+            )
+
+
+def _come(job: Job) -> Checksum | None:
+    """Brings the part to its full length; gives the checksum that it should have."""
+    failures, mark = 0, _length(job.part)
+    while True:
+        try:
+            found = _attempt(job)
+            return job.file.checksum or found
+        except TransientError as error:
+            if job.stop.is_set():
+                raise StoppedError from error
+            here = _length(job.part)
+            failures, mark = (1, here) if here - mark >= job.patience.floor_bytes else (failures + 1, mark)
+            if failures >= job.patience.attempts:
+                raise _given_up(job, error, here) from error
+            job.stop.wait(max(error.retry_after_s, job.patience.backoff_s * 2 ** (failures - 1)))
+
+
+def _attempt(job: Job) -> Checksum | None:
+    """Writes what comes behind what is there. Raises TransientError when it ends too early."""
+    have = _length(job.part)
+    if have > job.file.size:
+        job.moved(-have)
+        job.part.unlink()
+        have = 0
+    if have == job.file.size and (job.file.checksum is not None or job.file.size == 0):
+        _open(job.part).close()
+        return None
+    # A whole part of a file whose checksum only an answer tells: its last byte is asked for again.
+    again = have == job.file.size
+    with job.source.read(job.file, have - 1 if again else have) as body:
+        checksum = job.source.checksum(job.file, body.headers)
+        if again:
+            return checksum
+        if body.start == 0 and have:
+            job.moved(-have)  # the server gives no ranges
+        with _open(job.part) as out:
+            out.truncate(body.start)
+            out.seek(body.start)
+            _write(job, body.chunks, out, body.start)
+    return checksum
+
+
+def _write(job: Job, chunks: Any, out: Any, position: int) -> None:
+    since, mark = time.monotonic(), position
+    for chunk in chunks:
+        if job.stop.is_set():
+            raise StoppedError
+        if position + len(chunk) > job.file.size:
+            raise TransientError(f"{job.file.path} is longer than the {job.file.size} bytes that were announced")
+        _put(out, chunk)
+        position += len(chunk)
+        job.moved(len(chunk))
+        now = time.monotonic()
+        if position - mark >= job.patience.floor_bytes:
+            since, mark = now, position
+        elif now - since > job.patience.window_s:
+            raise TransientError(f"{job.file.path}: less than {job.patience.floor_bytes} bytes in {now - since:.0f} s")
+    if position < job.file.size:
+        raise TransientError(f"{job.file.path} ended after {position} of {job.file.size} bytes")
+
+
+def _put(out: Any, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    try:
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[out.write(rest) :]
+    except OSError as error:
+        raise _unwritable(error) from error
+
+
+def _fault(job: Job, checksum: Checksum | None) -> str | None:
+    """What is wrong with the whole part; None if nothing is."""
+    if checksum is None:
+        job.unchecked(job.file.path)
+    else:
+        digest = checksum.start(job.file.size)
+        with job.part.open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
+        if digest.hexdigest() != checksum.value:
+            return f"its {checksum.algorithm} is {digest.hexdigest()}, not {checksum.value}"
+    return _tensors_fault(job.part) if job.file.path.endswith(SAFETENSORS) else None
+
+
+def _tensors_fault(path: Path) -> str | None:
+    """A safetensors file is a length, a header and the tensors that it lists, to the last byte."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 0 < length <= min(size - 8, _HEADER_LIMIT_BYTES):
+            return "it is no safetensors file"
+        try:
+            header = json.loads(file.read(length))
+            end = max((each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"), default=0)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            return "its safetensors header cannot be read"
+    return (
+        None if 8 + length + end == size else f"its header lists {end} bytes of tensors, and it has {size - 8 - length}"
+    )
+
+
+def _open(part: Path) -> Any:
+    part.parent.mkdir(parents=True, exist_ok=True)
+    try:  # no link that somebody else put there is followed
+        return os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b", buffering=0)
+    except OSError as error:
+        raise _unwritable(error) from error
+
+
+def _length(part: Path) -> int:
+    try:
+        return part.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _given_up(job: Job, error: TransientError, here: int) -> FetchError:
+    return FetchError(
+        Reason.FETCH_FAILED,
+        f"{job.file.path} did not come: {error}; {job.patience.attempts} attempts brought nothing more, at {here} of"
+        f" {job.file.size} bytes.",
+        "Look at the server and at the way to it. It is tried again by itself, and goes on where it was.",
+    )
+
+
+def _unwritable(error: OSError) -> FetchError:
+    if error.errno in FULL:
+        return FetchError(
+            Reason.DISK_FULL, "The volume for fetched weights is full.", "Give it more room, or free some of it."
+        )
+    return FetchError(
+        Reason.FETCH_FAILED,
+        f"The volume for fetched weights cannot be written to: {error.strerror}.",
+        "Look at the volume and the node's log.",
+    )
