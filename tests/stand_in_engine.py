@@ -30,6 +30,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from modelfleet_worker import ledger
+
 WORKER_TITLE = "VLLM::Worker"  # as vLLM calls its worker process
 FAULT = os.environ.get("STAND_IN_FAULT", "")
 TOKEN_S = float(os.environ.get("STAND_IN_TOKEN_S", "0.001"))
@@ -56,14 +58,36 @@ class Engine:
         self.gone.set()
         await asyncio.sleep(0.3)
 
-    async def generate(self, count: int) -> AsyncIterator[int]:
+    async def generate(self, count: int, prompt: str = "") -> AsyncIterator[int]:
         """Token numbers; fewer than `count` if the engine goes meanwhile."""
+        notes = Notes(time.time())
+        ledger.sequence_added(notes, len(prompt.split()))
         for number in range(count):
             if self.gone.is_set():
                 return
             await asyncio.sleep(TOKEN_S)
             self.tokens += 1
+            notes.generated()
+            if number + 1 == count:
+                ledger.sequence_finished(notes, "length")
             yield number
+
+
+class Notes:
+    """What vLLM notes of a sequence."""
+
+    def __init__(self, arrival_time: float) -> None:
+        self.arrival_time = arrival_time
+        self.num_generation_tokens = 0
+        self.first_token_ts = self.last_token_ts = self.first_token_latency = 0.0
+
+    def generated(self) -> None:
+        """One token more."""
+        self.last_token_ts = time.monotonic()
+        if not self.num_generation_tokens:
+            self.first_token_ts = self.last_token_ts
+            self.first_token_latency = time.time() - self.arrival_time
+        self.num_generation_tokens += 1
 
 
 def say(text: str) -> None:
@@ -89,6 +113,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int)
     parser.add_argument("--served-model-name", nargs="+", required=True)
     parser.add_argument("--middleware", action="append", default=[])
+    parser.add_argument("--enable-logging-iteration-details", action="store_true")
     parser.add_argument("--shutdown-timeout", type=int, choices=[0])
     parser.add_argument("--disable-access-log-for-endpoints")
     parser.add_argument("--max-model-len", type=int)
@@ -150,7 +175,7 @@ def application(engine: Engine) -> Starlette:
         count = wanted.get("max_tokens", 16)
         if wanted.get("stream"):
             return StreamingResponse(events(engine, count), media_type="text/event-stream")
-        text = "".join([f"{number} " async for number in engine.generate(count)])
+        text = "".join([f"{number} " async for number in engine.generate(count, str(wanted.get("prompt", "")))])
         choice = {
             "index": 0,
             "text": text,

@@ -195,6 +195,7 @@ async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
         "plan": "plan.json",
         "termination-log": "termination-log",
         "runtime-folder": "run",
+        "promise": "promise.json",
     }
     # The engine makes Unix sockets there, whose paths may have 107 bytes.
     scratch = tempfile.mkdtemp(prefix="worker-")

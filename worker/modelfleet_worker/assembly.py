@@ -5,8 +5,12 @@ import sys
 
 from modelfleet_worker import preflight
 from modelfleet_worker.failure import Failure
+from modelfleet_worker.goodput_part import GoodputPart
+from modelfleet_worker.health import Health
+from modelfleet_worker.memory import Memory
 from modelfleet_worker.parts import Around, Part
 from modelfleet_worker.plan import Plan
+from modelfleet_worker.start_progress import StartProgress
 from modelfleet_worker.waiting import in_thread
 
 ENGINE_PYTHON_VARIABLE = "MODELFLEET_ENGINE_PYTHON"  # set by images in which our packages have a Python of their own
@@ -19,7 +23,7 @@ def engine_python(plan: Plan) -> str:
 
 def parts(around: Around) -> tuple[Part, ...]:
     """All parts of a worker."""
-    return (_Files(around.plan),)
+    return (_Files(around.plan), Memory(around), StartProgress(around), Health(around), GoodputPart(around))
 
 
 class _Files(Part):

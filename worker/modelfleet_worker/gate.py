@@ -1,4 +1,5 @@
-"""The ASGI layer around the engine's API: listed paths only; counts what is in flight; closes and refuses in a drain.
+"""The ASGI layer around the engine's API: listed paths only; counts requests, judges them by the promise; closes and
+refuses in a drain.
 
 The engine loads it by name (`--middleware modelfleet_worker.gate.Gate`) into each API-server process, outermost.
 Standard library only.
@@ -7,26 +8,20 @@ Standard library only.
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+import time
 from pathlib import Path
-from typing import Any
 
-from modelfleet_worker.gate_state import (
-    FOLDER_VARIABLE,
-    TOKEN_HEADER,
-    TOKEN_VARIABLE,
-    Counter,
-    Mode,
-    ModeReader,
-    Outcome,
-)
+from modelfleet_worker.asked import Asked, asked
+from modelfleet_worker.exchange import RETRY_AFTER, App, Exchange, Receive, Scope, Send
+from modelfleet_worker.gate_state import FOLDER_VARIABLE, TOKEN_VARIABLE, Counter, Mode, ModeReader, Outcome
+from modelfleet_worker.goodput import Ending
+from modelfleet_worker.ledger import Request, following
+from modelfleet_worker.promise import Promise
+from modelfleet_worker.pulse import Pulse, monotonic_ns, waited_s
+from modelfleet_worker.tally import Tally
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
+_GENERATES = re.compile(r"/v1/(chat/completions|completions|messages|responses)")
+"""What generates, when it is POSTed to: these requests are judged by the promise."""
 _SERVED = re.compile(
     r"/v1/(chat/completions|completions|models|messages|messages/count_tokens|responses|responses/[^/]+(/cancel)?)"
     r"|/tokenize|/detokenize"
@@ -37,18 +32,19 @@ Everything else is hidden, above all what changes the engine (adapters, scaling,
 """
 _HEALTH = "/health"  # for load balancers; says nothing but up or down, and is not counted
 _METRICS = "/metrics"  # shows everyone's traffic: the supervisor alone reads it here and serves it on the status port
-_RETRY_AFTER_S = b"1"  # by then no Service routes here, so a retry reaches another replica
 
 
 class Gate:
     """Wraps `app`. Refuses WebSockets, since no listed path is one."""
 
     def __init__(self, app: App) -> None:
-        folder = Path(os.environ[FOLDER_VARIABLE])
+        self._folder = Path(os.environ[FOLDER_VARIABLE])
         self._app = app
         self._token = os.environ[TOKEN_VARIABLE].encode()
-        self._mode = ModeReader(folder)
-        self._counter = Counter(folder)
+        self._mode = ModeReader(self._folder)
+        self._counter = Counter(self._folder)
+        self._pulse = Pulse(self._counter.waits)
+        self._tally: Tally | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -61,58 +57,68 @@ class Gate:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         served = _SERVED.fullmatch(path) is not None
-        supervisor = (TOKEN_HEADER.encode(), self._token) in scope["headers"]
-        if path == _HEALTH or (supervisor and (served or path == _METRICS)):
-            await self._app(scope, receive, send)
-        elif served:
-            await self._counted(scope, receive, send)
-        else:
+        said, inner = asked(scope, self._token, self._mode.promise)
+        if path == _HEALTH or (said.supervisor and path == _METRICS):
+            await self._app(inner, receive, send)
+        elif served and said.supervisor:
+            await self._probed(inner, receive, send)
+        elif not served:
             await _answer(send, 404, "NotFoundError", f"{path} is not served here")
+        elif scope.get("method") == "POST" and _GENERATES.fullmatch(path):
+            await self._judged(inner, receive, send, said)
+        else:
+            await self._counted(inner, receive, send, None)
 
-    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _probed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request of the supervisor's: no client's, and it shows whether the engine tells us of its sequences."""
+        request = Request(time.time(), monotonic_ns(0.0))
+        with following(request):
+            await self._app(scope, receive, send)
+            if request.finished:
+                self._counter.measured()
+
+    async def _judged(self, scope: Scope, receive: Receive, send: Send, said: Asked) -> None:
+        waited = waited_s(receive)
+        self._counter.entered(waited)
+        before_s = waited + said.spent_s
+        request = Request(time.time() - before_s, monotonic_ns(before_s))
+        tally = self._tally_of(self._mode.promise)
+        index = tally.begin(said.objective) if tally is not None else 0
+        self._pulse.begin(request)
+        with following(request):
+            try:
+                await self._counted(scope, receive, send, request)
+            finally:
+                self._pulse.end(request)
+                if tally is not None:
+                    tally.end(index, request, at_zero=said.at_zero)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send, request: Request | None) -> None:
         # Counted before the mode is read: the supervisor sets the mode and then reads the count, so none slips through.
         self._counter.begin()
         mode = self._mode()
         if mode is Mode.REFUSE:
             self._counter.end(Outcome.REFUSED)
+            if request is not None:
+                request.ending = Ending.REFUSED
             await _refuse(receive, send)
             return
-        exchange = _Exchange(receive, send, close=mode is Mode.CLOSE)
+        exchange = Exchange(receive, send, close=mode is Mode.CLOSE)
         outcome = Outcome.SERVER_ERROR
         try:
             await self._app(scope, exchange.receive, exchange.send)
             outcome = exchange.outcome()
         finally:
             self._counter.end(Outcome.ABORTED if exchange.left else outcome)
+            if request is not None:
+                request.ending = exchange.ending(request)
 
-
-class _Exchange:
-    """One request and its answer, watched."""
-
-    def __init__(self, receive: Receive, send: Send, *, close: bool) -> None:
-        self._receive, self._send, self._close = receive, send, close
-        self._status, self._whole = 0, False
-        self.left = False  # the client went away before the answer was whole
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.disconnect" and not self._whole:
-            self.left = True
-        return message
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._status = message["status"]
-            if self._close:
-                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
-        await self._send(message)
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self._whole = True
-
-    def outcome(self) -> Outcome:
-        if not self._whole or self._status >= 500:
-            return Outcome.SERVER_ERROR
-        return Outcome.CLIENT_ERROR if self._status >= 400 else Outcome.COMPLETED
+    def _tally_of(self, promise: Promise | None) -> Tally | None:
+        if promise is None:
+            return None
+        if self._tally is None or self._tally.promise != promise:
+            self._tally = Tally(self._folder, promise)
+        return self._tally
 
 
 async def _refuse(receive: Receive, send: Send) -> None:
@@ -124,9 +130,7 @@ async def _refuse(receive: Receive, send: Send) -> None:
         if not message.get("more_body", False):
             break
     text = "this replica is shutting down; try again"
-    await _answer(
-        send, 503, "ServiceUnavailableError", text, (b"retry-after", _RETRY_AFTER_S), (b"connection", b"close")
-    )
+    await _answer(send, 503, "ServiceUnavailableError", text, RETRY_AFTER, (b"connection", b"close"))
 
 
 async def _answer(send: Send, status: int, kind: str, text: str, *headers: tuple[bytes, bytes]) -> None:

@@ -17,10 +17,12 @@ from modelfleet_worker.state import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """What a part may know of its worker. `runtime` is a folder in memory that lives as long as the pod."""
+    """What a part may know of its worker. `runtime` is a folder in memory that lives as long as the pod; `promise` is
+    the operator's promise.json, which need not be there."""
 
     plan: Plan
     runtime: Path
+    promise: Path
     board: Board
     progress: Progress
     api: EngineApi

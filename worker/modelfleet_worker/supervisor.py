@@ -22,7 +22,8 @@ from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
-from modelfleet_worker.state import Phase, Progress, State
+from modelfleet_worker.start_outlook import Phase
+from modelfleet_worker.state import Progress, State
 from modelfleet_worker.status import Status
 from modelfleet_worker.waiting import first
 from modelfleet_worker.watching import Watchers, explained, watchers
@@ -36,13 +37,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a worker listens and writes: the engine's port, the port of probes and metrics, a folder shared with the
-    gate, and the only folder that the engine may write to."""
+    """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, a folder shared with
+    the gate, the only folder that the engine may write to, and the operator's promise.json."""
 
     http_port: int
     status_port: int
     runtime: Path
     scratch: Path
+    promise: Path
 
 
 class _BrokenError(Exception):
@@ -66,7 +68,14 @@ class Supervisor:
         self._token = secrets.token_hex(16)
         self._api = EngineApi(places.http_port, self._token)
         self._first_token = starting.FirstToken(self._api, plan.served_names[0])
-        around = Around(plan=plan, runtime=places.runtime, board=self._board, progress=self._progress, api=self._api)
+        around = Around(
+            plan=plan,
+            runtime=places.runtime,
+            promise=places.promise,
+            board=self._board,
+            progress=self._progress,
+            api=self._api,
+        )
         self._parts = assembly.parts(around)
 
     async def run(self) -> Failure | None:
@@ -132,7 +141,7 @@ class Supervisor:
         _log.info("starting %s", " ".join(argv))
         heard = [part.heard for part in self._parts]
         engine = Engine(argv, command.environment(self._plan, around, os.environ), around.scratch, heard)
-        self._progress.enter(Phase.ENGINE, time.monotonic())
+        self._progress.enter(Phase.BOOT, time.monotonic())
         return engine
 
     async def _live_with(self, engine: Engine) -> None:
