@@ -60,6 +60,17 @@ _RULES = (
         r"No space left on device: '/(?:psm|dev/shm)",
     ),
     _rule(
+        Reason.DISK_FULL,
+        "Free room there, or raise the limit of that volume.",
+        r"No space left on device",
+        r"Disk quota exceeded",
+    ),
+    _rule(
+        Reason.WEIGHTS_DAMAGED,
+        "Copy the model's weights again.",
+        r"SafetensorError|Error while deserializing header",
+    ),
+    _rule(
         Reason.MODEL_REFUSED,
         "Change the setting that does not fit the model, or serve another model, or use an engine that knows it.",
         r"is greater than the derived max_model_len",
@@ -70,7 +81,6 @@ _RULES = (
         r"contains custom code which must be executed",
         r"Cannot find the config file for",
         r"Cannot find any model weights",
-        r"SafetensorError|Error while deserializing header",
         r"UnpicklingError",
         r"There is no module or parameter named",
         r"weights were not initialized from checkpoint",
@@ -108,6 +118,8 @@ _RULES = (
 _DID = {
     Reason.KV_CACHE_TOO_SMALL: "The KV cache has no room for one request",
     Reason.ENGINE_OUT_OF_MEMORY: "The engine ran out of memory",
+    Reason.DISK_FULL: "A file system that the engine writes to is full",
+    Reason.WEIGHTS_DAMAGED: "The engine cannot read the weights",
     Reason.MODEL_REFUSED: "The engine refused the model",
     Reason.ENGINE_ARGUMENTS_REFUSED: "The engine refused an argument",
     Reason.MODEL_NOT_FOUND: "The engine did not find the model",
@@ -117,6 +129,7 @@ _DID = {
 _NAMES = re.compile(r"^(?:(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception): |Value error, |[\w.]+(?: serve)?: error: )")
 _FURTHER = re.compile(r"(?<=.{40})\. (?=[A-Z])| \[type=")
 _ONE_REQUEST = re.compile(r"max seq len \((?P<wanted>\d+)\).*estimated maximum model length is (?P<fits>\d+)")
+_OF_ANY_PHASE = {Reason.ENGINE_OUT_OF_MEMORY, Reason.DISK_FULL}
 _LOOK = "Look at the log of the worker's container (kubectl logs --previous)."
 
 
@@ -164,7 +177,7 @@ class Evidence:
         starting = phase == "starting"
         for rule in _RULES:
             # Once it served, its arguments and its model were accepted: words like those are then about a request.
-            if rule.reason in self._first and (starting or rule.reason is Reason.ENGINE_OUT_OF_MEMORY):
+            if rule.reason in self._first and (starting or rule.reason in _OF_ANY_PHASE):
                 return rule.reason, _told(rule.reason, self._first[rule.reason]), rule.remedy
         if starting and exit_code == 2:
             said = self._last[-1] if self._last else "it said nothing"

@@ -117,12 +117,19 @@ class Listener:
             tried_bytes=_bytes(_TRIED, self._out),
             free_bytes=free,
             total_bytes=total,
-            others_bytes=sum(int(float(size) * _UNITS[unit]) for _, size, unit in _OTHER.findall(self._out)),
+            others_bytes=self._others(),
             wanted_bytes=wanted,
             prompts_tokens=self._prompts,
             budget_tokens=self._budget,
             worker_code=self._worker_code,
         )
+
+    def _others(self) -> int:
+        """In a container torch cannot tell its own process from others, and lists it among them by the node's id; only
+        where it names itself are the others not us."""
+        if not _THIS.search(self._out):
+            return 0
+        return sum(int(float(size) * _UNITS[unit]) for _, size, unit in _OTHER.findall(self._out))
 
     def _mechanism(self) -> Mechanism | None:
         for mechanism, pattern in _MECHANISMS:

@@ -24,6 +24,15 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryPlan:
+    """What the class states of an accelerator: its device (Cuda or Cpu; empty in plans from before it was told), and
+    its memory in bytes where that is stated."""
+
+    device: str = ""
+    accelerator_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """`python` is the engine's interpreter; None means the image's. `args` are the engine's arguments
     besides those that the worker sets itself."""
@@ -35,6 +44,7 @@ class Plan:
     args: tuple[str, ...]
     env: Mapping[str, str]
     limits: Limits
+    memory: MemoryPlan = MemoryPlan()
 
 
 def parse_plan(text: str) -> Plan:
@@ -55,6 +65,10 @@ def parse_plan(text: str) -> Plan:
             start_deadline_s=read.field("limits.startDeadline_s", _seconds),
             drain_s=read.field("limits.drain_s", _seconds),
             propagation_s=read.field("limits.propagation_s", _seconds),
+        ),
+        memory=MemoryPlan(
+            device=read.field("memory.device", _text, ""),
+            accelerator_bytes=read.field("memory.accelerator_bytes", _whole, None),
         ),
     )
 
@@ -110,6 +124,12 @@ def _text_map(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise ValueError("an object of strings")
     return dict(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number of at least 1")
+    return value
 
 
 def _seconds(value: Any) -> float:

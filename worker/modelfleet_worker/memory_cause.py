@@ -1,0 +1,277 @@
+"""Why an engine died, where memory is to blame, from what was seen and said. Pure.
+
+| what is seen | the reason |
+| --- | --- |
+| a critical XID of a device | AcceleratorFaulty |
+| the engine refused its share of the memory, and others hold what is missing | ForeignMemory |
+| the same, and they do not | MemoryFractionTooHigh |
+| killed by signal 9, a kill for lack of memory is counted, and others hold much of the container's | ForeignMemory |
+| the same, they do not, and a long prompt with a mechanism was worked on | LongPromptSpike |
+| the same, and nothing of that | HostOutOfMemory |
+| killed by signal 9, and no such kill is counted | the given one; the sentence says that somebody sent it |
+| the allocator gave up, and others hold memory of the device | ForeignMemory |
+| the same, they do not, and a long prompt with a mechanism was worked on | LongPromptSpike |
+| the same, the driver showed that nobody else holds any, in the warm-up or while it served | MemoryFractionTooHigh |
+| the same, while weights were loaded, or where nothing tells of others | EngineOutOfMemory |
+| else | the given one |
+
+A long prompt is blamed only with its mechanism. A correction goes only with what the plan is to blame for.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from modelfleet_worker.devices import Xid
+from modelfleet_worker.engine_settings import EngineSettings
+from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.memory_check import as_json, remedy_of, taken_by, too_high
+from modelfleet_worker.memory_log import Mechanism, Said
+from modelfleet_worker.memory_samples import (
+    HOST_TOLERANCE_BYTES,
+    Foreign,
+    Sample,
+    in_container,
+    on_devices,
+    on_node,
+    size,
+)
+from modelfleet_worker.memory_steps import Correction, lower_budget, lower_memory, lower_tokens
+from modelfleet_worker.recent_inputs import Input
+
+_KILLED = -9
+_LONG_SHARE = 0.5  # of the longest prompt that the engine takes: a prompt from here on is a long one
+_LONG_TOKENS = 4096  # where the plan does not say the context
+_WARM_UP = re.compile(r"warming up|in capture_model|in capture_graph|lowering max_num_seqs or gpu_memory_utilization")
+_BY_TOKENS = {Mechanism.PROMPT_LOGPROBS, Mechanism.CONTEXT_WORKSPACE}
+_RAISE_HOST = "Raise the class's hostPerAccelerator.memory, or see what else runs in the container."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """All that is known of a death. `before` is from before the engine started, `ring` from while it ran, `after` from
+    when all its processes were gone. `inputs` are the prompts that it took last."""
+
+    settings: EngineSettings
+    said: Said
+    before: Sample | None = None
+    ring: tuple[Sample, ...] = ()
+    after: Sample | None = None
+    inputs: tuple[Input, ...] = ()
+    xids: tuple[Xid, ...] = ()
+
+    @property
+    def on_cpu(self) -> bool:
+        """The engine uses no accelerator that a driver shows."""
+        return self.before is None or not self.before.devices
+
+    @property
+    def oom_kills(self) -> int:
+        """Processes of our container that were killed for lack of memory since before the engine started."""
+        first = self.before.host if self.before else None
+        last = self.after.host if self.after else None
+        return last.oom_kills - first.oom_kills if first and last else 0
+
+
+def account(failure: Failure, facts: Facts) -> Failure:
+    """The failure with what is known of memory; the same where memory has nothing to do with it."""
+    found = _faulty(facts) or _refused_share(failure, facts) or _killed(failure, facts) or _gave_up(failure, facts)
+    if found is None:
+        return failure
+    return replace(
+        failure,
+        reason=found.reason,
+        message=found.message,
+        remedy=found.remedy,
+        evidence={**_figures(facts), **found.evidence},
+        correction=found.correction,
+    )
+
+
+def _faulty(facts: Facts) -> Failure | None:
+    if not facts.xids:
+        return None
+    xid = facts.xids[0]
+    message = f"The driver reported XID {xid.number} of accelerator {xid.device} while the engine ran."
+    remedy = "Look the number up in NVIDIA's list of XID errors; cordon the node, and reset or replace the accelerator."
+    return Failure(
+        reason=Reason.ACCELERATOR_FAULTY,
+        message=message,
+        remedy=remedy,
+        evidence={"xid": xid.number, "device": xid.device},
+    )
+
+
+def _refused_share(failure: Failure, facts: Facts) -> Failure | None:
+    said = facts.said
+    if failure.phase != "starting" or not said.wanted_bytes:
+        return None
+    missing = said.wanted_bytes - said.free_bytes
+    foreign = _foreign(facts)
+    if foreign is None and facts.on_cpu and facts.after is not None:
+        foreign = on_node(facts.after, missing)
+    if foreign is not None and foreign.used_bytes >= missing:
+        return taken_by(
+            foreign, f"the engine is to take {size(said.wanted_bytes)} and {size(said.free_bytes)} are free"
+        )
+    return too_high(facts.settings, said.wanted_bytes, said.free_bytes, said.total_bytes)
+
+
+def _killed(failure: Failure, facts: Facts) -> Failure | None:
+    if _KILLED not in (failure.exit_code, facts.said.worker_code) and facts.oom_kills <= 0:
+        return None
+    if facts.oom_kills <= 0:
+        told = facts.after is not None and facts.after.host is not None
+        why = "no kill for lack of memory was counted in the container, so somebody sent it" if told else ""
+        return replace(failure, message=f"{failure.message.rstrip('.')}; {why}.", remedy=_WHO) if told else None
+    limit = f"at the container's limit of {size(_limit(facts))}" if _limit(facts) else "for lack of memory on the node"
+    kill = f"the kernel killed a process of the engine {limit}"
+    foreign = in_container(_around_death(facts))
+    if foreign is not None:
+        return taken_by(foreign, kill)
+    return _spike(facts, kill) or _host(facts, kill)
+
+
+def _host(facts: Facts, kill: str) -> Failure:
+    step = lower_memory(facts.settings) if facts.on_cpu else None
+    remedy = f"{remedy_of(step).rstrip('.')}, or raise the class's hostPerAccelerator.memory." if step else _RAISE_HOST
+    own = max((sample.own_bytes for sample in facts.ring), default=0)
+    held = f"; its processes held {size(own)} when they were last looked at" if own else ""
+    return Failure(
+        reason=Reason.HOST_OUT_OF_MEMORY,
+        message=f"{kill[0].upper()}{kill[1:]}{held}, and no other process there held much.",
+        remedy=remedy,
+        correction=as_json(step),
+    )
+
+
+def _gave_up(failure: Failure, facts: Facts) -> Failure | None:
+    """The allocator's words, or the reason that was found in them."""
+    said = facts.said
+    if not said.out_of_memory or failure.reason not in (Reason.ENGINE_OUT_OF_MEMORY, Reason.ENGINE_DIED):
+        return None
+    asked = f"the engine asked for {size(said.tried_bytes)} more" if said.tried_bytes else "the engine asked for more"
+    free = f" and {size(said.free_bytes)} were free" if said.total_bytes else ""
+    foreign = _foreign(facts)
+    if foreign is not None:
+        return taken_by(foreign, f"{asked}{free}")
+    if failure.phase == "starting":
+        return _in_warm_up(facts, f"{asked}{free}")
+    spike = _spike(facts, f"{asked}{free}")
+    if spike is not None:
+        return spike
+    if facts.after is None or not facts.after.devices:
+        message = f"{failure.message.rstrip('.')}; whether others hold memory could not be seen."
+        return replace(failure, reason=Reason.ENGINE_OUT_OF_MEMORY, message=message)
+    return _steady(facts, f"{asked}{free}")
+
+
+def _in_warm_up(facts: Facts, numbers: str) -> Failure | None:
+    """A device that is too small for the weights is not mended by a smaller share; one that fails after the KV cache
+    was made is."""
+    if not _WARM_UP.search(facts.said.out_of_memory) and facts.said.mechanism not in (
+        Mechanism.SAMPLER,
+        Mechanism.LATE_BUFFERS,
+    ):
+        return None
+    return _steady(facts, f"{numbers} in its warm-up")
+
+
+def _steady(facts: Facts, numbers: str) -> Failure:
+    step = lower_memory(facts.settings)
+    mechanism = f" for {facts.said.mechanism}" if facts.said.mechanism else ""
+    share = f"the share {facts.settings.fraction:g}" if facts.settings.kv_bytes is None else "the KV cache's size"
+    return Failure(
+        reason=Reason.MEMORY_FRACTION_TOO_HIGH,
+        message=f"{numbers[0].upper()}{numbers[1:]}{mechanism}; no other process uses the device, so {share} leaves too"
+        " little beside it.",
+        remedy=remedy_of(step),
+        correction=as_json(step),
+    )
+
+
+def _spike(facts: Facts, numbers: str) -> Failure | None:
+    """A long prompt, with the mechanism by which it needs more than was measured."""
+    tokens, mechanism = _longest(facts), _mechanism(facts)
+    if tokens is None or mechanism is None:
+        return None
+    step = _for_prompts(facts, mechanism)
+    return Failure(
+        reason=Reason.LONG_PROMPT_SPIKE,
+        message=f"A prompt of {tokens} tokens needed memory for {mechanism}: {numbers}.",
+        remedy=remedy_of(step, "Refuse prompts of that kind, or leave more memory free."),
+        evidence={"promptTokens": tokens, "mechanism": mechanism.name},
+        correction=as_json(step),
+    )
+
+
+def _for_prompts(facts: Facts, mechanism: Mechanism) -> Correction | None:
+    settings, default = facts.settings, facts.said.budget_tokens
+    if mechanism in _BY_TOKENS:
+        return lower_tokens(settings, default) or lower_budget(settings, default)
+    if mechanism is Mechanism.ENCODER:
+        return lower_budget(settings, default)
+    return lower_memory(settings)
+
+
+def _longest(facts: Facts) -> int | None:
+    """The longest prompt that was worked on at the death, if it is a long one."""
+    open_ones = [one.tokens for one in facts.inputs if not one.ended]
+    longest = max([*facts.said.prompts_tokens, *open_ones], default=0)
+    context = facts.settings.context_tokens
+    return longest if longest >= (_LONG_SHARE * context if context else _LONG_TOKENS) else None
+
+
+def _mechanism(facts: Facts) -> Mechanism | None:
+    """From the traceback; of a process that was killed, which has none, from what the open requests asked for."""
+    if facts.said.mechanism is not None:
+        return facts.said.mechanism
+    open_ones = [one for one in facts.inputs if not one.ended]
+    if any(one.logprobs for one in open_ones):
+        return Mechanism.PROMPT_LOGPROBS
+    if any(one.media for one in open_ones):
+        return Mechanism.ENCODER
+    return None if facts.settings.chunked else Mechanism.UNCHUNKED
+
+
+def _foreign(facts: Facts) -> Foreign | None:
+    """What others hold of the devices, else of the container; else what the allocator said of them."""
+    after = facts.after
+    if after is not None and after.devices:
+        return on_devices(after.devices[: facts.settings.devices])
+    if facts.on_cpu:
+        return in_container(_around_death(facts))
+    others = facts.said.others_bytes
+    return Foreign(used_bytes=others, where="the accelerator") if others > HOST_TOLERANCE_BYTES else None
+
+
+def _around_death(facts: Facts) -> Sequence[Sample]:
+    return [*facts.ring[-5:], *([facts.after] if facts.after else [])]
+
+
+def _limit(facts: Facts) -> int:
+    host = facts.after.host if facts.after else None
+    return host.limit_bytes or 0 if host else 0
+
+
+def _figures(facts: Facts) -> dict[str, Any]:
+    """What the operator and a reader may want to see of it, small."""
+    found: dict[str, Any] = {}
+    last = facts.ring[-1] if facts.ring else None
+    if last is not None and last.host is not None:
+        found |= {"hostUsedBytes": last.host.used_bytes, "hostOwnBytes": last.own_bytes}
+    if _limit(facts):
+        found["hostLimitBytes"] = _limit(facts)
+    if facts.oom_kills > 0:
+        found["oomKills"] = facts.oom_kills
+    if last is not None and last.devices:
+        found["deviceUsedBytes"] = [device.used_bytes for device in last.devices]
+    if facts.after is not None and facts.after.devices:
+        found["deviceUsedAfterBytes"] = [device.used_bytes for device in facts.after.devices]
+    if facts.said.tried_bytes:
+        found["triedBytes"] = facts.said.tried_bytes
+    return found
+
+
+_WHO = "Look at the node's log for who sent it; an engine that is killed for lack of memory is counted apart."
