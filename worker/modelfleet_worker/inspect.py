@@ -5,7 +5,7 @@ The parts of config.json that say sizes, the checkpoint's bytes and how many ten
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,15 @@ def inspect(folder: Path) -> str | Failure:
     if not isinstance(config, dict):
         return _refused(path, "is not a JSON object")
     try:
-        report = {"config": sizes(config), **_checkpoint(folder)}
+        return written(
+            {"config": sizes(config), **checkpoint(map(read_header, sorted(folder.glob("*.safetensors"))))}, path
+        )
     except (OSError, ValueError) as error:
         return _refused(folder, f"has weights that cannot be read: {error}")
+
+
+def written(report: Mapping[str, Any], path: object) -> str | Failure:
+    """The report as JSON, or that it is too long; `path` is whose sizes it says."""
     text = json.dumps({"model": report}, separators=(",", ":"))
     if len(text.encode()) > LIMIT_BYTES:
         return _refused(path, f"says its sizes in more than {LIMIT_BYTES} bytes; write spec.model.facts instead")
@@ -74,12 +80,11 @@ def _kept_wide(names: Any) -> Any:
     return patterns[:_MANY_NAMES] or attention[:_MANY_NAMES]
 
 
-def _checkpoint(folder: Path) -> dict[str, Any]:
+def checkpoint(headers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Bytes of all tensors and their number by type, from the headers of the safetensors files; empty without such."""
     count: Counter[str] = Counter()
     size = 0
-    for path in sorted(folder.glob("*.safetensors")):
-        header = read_header(path)
+    for header in headers:
         for name, tensor in header.items():
             if name != "__metadata__":
                 count[str(tensor["dtype"])] += 1
@@ -87,7 +92,7 @@ def _checkpoint(folder: Path) -> dict[str, Any]:
     return {"checkpointBytes": size, "dtypes": dict(count.most_common(8))} if size else {}
 
 
-def _refused(path: Path, why: str) -> Failure:
+def _refused(path: object, why: str) -> Failure:
     return Failure(
         reason=Reason.MODEL_REFUSED,
         message=f"{path} {why}.",

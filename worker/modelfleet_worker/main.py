@@ -55,12 +55,25 @@ def _inspect(arguments: argparse.Namespace) -> str | Failure:
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(_INSPECT_S)
     try:
-        return inspect(arguments.folder)
+        if not arguments.source[0].startswith("/"):
+            return _look(arguments)
+        if len(arguments.source) > 1:  # a folder, and variants that are fetched
+            return _look(arguments, Path(arguments.source[0]))
+        return inspect(Path(arguments.source[0]))
     except _TooLongError:
-        message = f"{arguments.folder} could not be read within {_INSPECT_S} s."
-        return Failure(reason=Reason.MODEL_NOT_FOUND, message=message, remedy="Look at the volume.")
+        message = f"{arguments.source[0]} could not be read within {_INSPECT_S} s."
+        return Failure(reason=Reason.MODEL_NOT_FOUND, message=message, remedy="Look at the volume or the server.")
     finally:
         signal.alarm(0)
+
+
+def _look(arguments: argparse.Namespace, folder: Path | None = None) -> str | Failure:
+    # Imported late: only here are the packages of the extra `fetch` needed.
+    from modelfleet_worker.fetch.look import Look, look
+
+    texts = arguments.source if folder is None else arguments.source[1:]
+    allowed = [each == "Allow" for each in (arguments.pickled_weights, arguments.remote_code)]
+    return look(Look(tuple(texts), arguments.endpoint, credentials(os.environ), *allowed), folder)
 
 
 def _serve(arguments: argparse.Namespace) -> Failure | None:
@@ -104,7 +117,7 @@ def _fetch(arguments: argparse.Namespace) -> Failure | None:
     return fetch(Errand(order=order, secret=secret, pod=socket.gethostname(), runtime=arguments.runtime_folder))
 
 
-def _order(path: Path) -> Order | None | Failure:
+def _order(path: Path) -> Order | Failure | None:
     try:
         return parse_order(path.read_text())
     except (OSError, UnicodeDecodeError, OrderError) as error:
@@ -131,7 +144,11 @@ def _parser() -> argparse.ArgumentParser:
     log = Path("/dev/termination-log")
     look = commands.add_parser("inspect", help="say what the model in a folder is made of")
     look.set_defaults(run=_inspect)
-    look.add_argument("folder", type=Path, metavar="FOLDER", help="the model's folder, with its config.json")
+    where = "the model's folder with its config.json, and addresses whose revisions are asked for, the model's first"
+    look.add_argument("source", nargs="+", metavar="FOLDER|SOURCE", help=where)
+    look.add_argument("--endpoint", default="", help="the server of hf:// or s3:// sources")
+    for flag in ("--pickled-weights", "--remote-code"):
+        look.add_argument(flag, choices=("Refuse", "Allow"), default="Refuse", help="default: %(default)s")
     look.add_argument("--termination-log", type=Path, default=log, help="where the report goes; default: %(default)s")
     serve = commands.add_parser("serve", help="serve the model of a plan until SIGTERM")
     serve.set_defaults(run=_serve)

@@ -4,6 +4,7 @@ The format: the header's length (8 bytes, little endian), the header (JSON), the
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ _HEADER_LIMIT_BYTES = 100 * 10**6  # the format's own
 def read_header(path: Path) -> dict[str, Any]:
     """The header of a file. Raises OSError, or ValueError with a sentence that names the file."""
     with path.open("rb") as file:
-        return _parsed(path, int.from_bytes(file.read(8), "little"), file)
+        return header_of(file.read(header_length(file.read(8), path.name)), path.name)
 
 
 def damage(folder: Path) -> str:
@@ -26,13 +27,18 @@ def damage(folder: Path) -> str:
             header = read_header(path)
         except ValueError as error:
             return str(error)
-        ends = [value["data_offsets"][1] for name, value in header.items() if name != "__metadata__"]
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-        wanted, there = 8 + length + max(ends, default=0), path.stat().st_size
-        if there != wanted:
-            return f"{path.name} has {there} bytes and its header speaks of {wanted}"
+        if wrong := wrong_size(path, header):
+            return wrong
     return _missing(folder)
+
+
+def wrong_size(path: Path, header: Mapping[str, Any]) -> str:
+    """That a file is not as long as its header says; empty if it is. Raises OSError."""
+    ends = [value["data_offsets"][1] for name, value in header.items() if name != "__metadata__"]
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    wanted, there = 8 + length + max(ends, default=0), path.stat().st_size
+    return "" if there == wanted else f"{path.name} has {there} bytes and its header speaks of {wanted}"
 
 
 def _missing(folder: Path) -> str:
@@ -46,15 +52,22 @@ def _missing(folder: Path) -> str:
     return f"{index.name} names {gone[0]}, which is not there" if gone else ""
 
 
-def _parsed(path: Path, length: int, file: Any) -> dict[str, Any]:
+def header_length(start: bytes, name: str) -> int:
+    """The header's length from the first 8 bytes of the file `name`. Raises ValueError."""
+    length = int.from_bytes(start, "little") if len(start) == 8 else 0
     if not 0 < length <= _HEADER_LIMIT_BYTES:
-        raise ValueError(f"{path.name} is no safetensors file")
+        raise ValueError(f"{name} is no safetensors file")
+    return length
+
+
+def header_of(text: bytes, name: str) -> dict[str, Any]:
+    """The header in `text`. Raises ValueError."""
     try:
-        header = json.loads(file.read(length))
-    except ValueError as error:
-        raise ValueError(f"{path.name} has no readable header") from error
-    if not isinstance(header, dict) or not all(_is_tensor(name, value) for name, value in header.items()):
-        raise ValueError(f"{path.name} has no readable header")
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} has no readable header") from error
+    if not isinstance(header, dict) or not all(_is_tensor(each, value) for each, value in header.items()):
+        raise ValueError(f"{name} has no readable header")
     return header
 
 

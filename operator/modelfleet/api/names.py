@@ -42,6 +42,8 @@ PROMISE_MOUNT = "/etc/modelfleet-promise"
 MODELS_MOUNT = "/models"
 ENGINE_MOUNT = "/opt/engine"
 WEIGHTS_MOUNT = "/models/fetched"  # where fetched weights are kept
+WEIGHTS_FOLDER = "modelfleet-weights"  # our folder on a claim that keeps them
+NODE_MOUNT = "/models/node"  # a folder of the node, of file://
 USE_MOUNT = "/models/use"  # marks of the pods that use them
 CREDENTIAL_PREFIX = "MODELFLEET_CREDENTIAL_"  # of the fetch container's variables, before the Secret's keys
 

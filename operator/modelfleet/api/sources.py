@@ -172,7 +172,7 @@ class NodePath(Value):
         Clause(
             f"{matches(f'({_SEGMENT})+', '').cel} && {_NO_DOTS}",
             lambda text: re.fullmatch(f"({_SEGMENT})+", text) is not None and re.search(_DOTS, text) is None,
-            "a node's path is absolute, such as /var/lib/modelfleet/weights, of letters, digits and . _ @ + = -, without"
-            " '..' and without a '/' last",
+            "a node's path is absolute, such as /var/lib/modelfleet/weights, of letters, digits and . _ @ + = -"
+            ", without '..' and a '/' last",
         ),
     )

@@ -16,6 +16,8 @@ from modelfleet.core import raw
 HOPELESS_RESTARTS = 3
 """A worker that died this often without being Ready now is taken for one that does not come up."""
 
+_OOM = "OOMKilled"  # the kubelet's word for a container that the kernel killed whole
+_FLAG_LIMIT, _VALUE_LIMIT = 64, 32
 _SENTENCE_LIMIT = 600  # characters of somebody else's words in a message of ours
 
 _IMAGE = {
@@ -66,12 +68,22 @@ _MAY_PASS = {
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """An engine flag without dashes that a worker proposes to lower, and the value. Whether it is one that may be
+    lowered, and by how much, is core/correction.py's to judge."""
+
+    flag: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a pod does not serve. `hopeless`: waiting alone is not going to help."""
 
     reason: Reason
     message: str
     hopeless: bool
+    proposal: Proposal | None = None
 
 
 def pod_failure(pod: Any) -> Failure | None:
@@ -143,8 +155,16 @@ def _terminated(container: Mapping[str, Any]) -> Failure | None:
         return None
     note = _note(raw.text(ended, "message"))
     reason = next((known for known in _WORKER if known == raw.text(note, "reason")), Reason.WORKER_FAILED)
+    if reason is Reason.WORKER_FAILED and raw.text(ended, "reason") == _OOM:
+        reason = Reason.HOST_OUT_OF_MEMORY
     often = raw.integer(container, "restartCount") >= HOPELESS_RESTARTS
-    return Failure(reason, _told(note) or _untold(ended), hopeless=often or reason not in _MAY_PASS)
+    message = _told(note) or _untold(ended)
+    return Failure(reason, message, hopeless=often or reason not in _MAY_PASS, proposal=_proposal(note))
+
+
+def _proposal(note: Any) -> Proposal | None:
+    flag, value = (raw.text(note, "correction", key) for key in ("flag", "value"))
+    return Proposal(flag[:_FLAG_LIMIT], value[:_VALUE_LIMIT]) if flag and value else None
 
 
 def _note(message: str) -> Any:
@@ -161,7 +181,7 @@ def _told(note: Any) -> str:
 
 
 def _untold(ended: Mapping[str, Any]) -> str:
-    if raw.text(ended, "reason") == "OOMKilled":
+    if raw.text(ended, "reason") == _OOM:
         return "the worker was killed for lack of memory; raise the class's hostPerAccelerator.memory"
     code, signal = raw.integer(ended, "exitCode"), raw.integer(ended, "signal")
     how = f"by signal {signal or code - 128}" if signal or code > 128 else f"with exit code {code}"

@@ -16,6 +16,7 @@ from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.kubernetes_types import Toleration
+from modelfleet.api.model import PickledWeights, RemoteCode
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, Prefer
 from modelfleet.api.schema import ApiModel, canonical
 
@@ -32,7 +33,9 @@ def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> d
         "data": _above_one(pins.data),
         "expert": "Always" if pins.expert is ExpertParallelism.ALWAYS else None,
     }
-    return _pruned(_of_deployment(deployment) | layout | {"class": _of_class(accelerator)})
+    return _pruned(
+        _of_deployment(deployment) | layout | {"class": _of_class(accelerator) | _cache(deployment, accelerator)}
+    )
 
 
 def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorClass]) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorCla
         "quantization": _stated(spec.quantization),
         "speculation": _stated(spec.speculation),
         "engine": {"version": _text(spec.engine.version)},
-        "classes": [_of_class(each) | _performance(each) for each in classes],
+        "classes": [_of_class(each) | _cache(deployment, each) | _performance(each) for each in classes],
     }
     base = _of_deployment(deployment)
     return _pruned(base | chosen | {key: base[key] | chosen[key] for key in ("model", "engine")})
@@ -63,6 +66,11 @@ def _of_deployment(deployment: ModelDeployment) -> dict[str, Any]:
             "source": spec.model.source.canonical,
             "servedNames": [str(name) for name in deployment.served_names],
             "maxContextTokens": spec.model.max_context_tokens,
+            "endpoint": spec.model.endpoint.canonical if spec.model.endpoint else None,
+            "credentials": _text(spec.model.credentials_secret_ref.name) if spec.model.credentials_secret_ref else None,
+            "cache": _text(spec.model.cache.claim_name) if spec.model.cache else None,
+            "pickledWeights": _unless(spec.model.pickled_weights, PickledWeights.REFUSE),
+            "remoteCode": _unless(spec.model.remote_code, RemoteCode.REFUSE),
         },
         "engine": {
             "image": _text(spec.engine.image),
@@ -92,6 +100,13 @@ def _of_class(accelerator: AcceleratorClass) -> dict[str, Any]:
         },
         "tolerations": canonical_tolerations(kind.tolerations),
     }
+
+
+def _cache(deployment: ModelDeployment, accelerator: AcceleratorClass) -> dict[str, Any]:
+    """A host path that is granted or taken back counts where it is used; its size and age move no pod."""
+    model, granted = deployment.spec.model, accelerator.spec.node_cache
+    used = model.is_fetched and model.cache is None
+    return {"nodeCache": str(granted.path) if granted is not None and used else None}
 
 
 def _performance(accelerator: AcceleratorClass) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _under_way(children: Children, errand: Errand, slow_job: str = "") -> Verdic
     reason = next((reason for reason in Reason if reason == raw.text(entry, "reason")), None)
     if reason is not None:
         return no(reason, raw.text(entry, "message"))
-    said = f"what {errand.source} is made of is being read where the weights are"
+    said = f"what {errand.source.partition(' ')[0]} is made of is being read where the weights are"
     look = f", and takes long: `kubectl describe job {slow_job}` and its pod's events say why" if slow_job else ""
     return unknown(Reason.INSPECTING, said + look)
 

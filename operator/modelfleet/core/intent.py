@@ -13,6 +13,7 @@ from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.parse import Fault, parse_class, parse_deployment
 from modelfleet.api.reasons import Reason
+from modelfleet.api.sources import Scheme
 from modelfleet.core import raw
 from modelfleet.core.adoption import adopt, adopted, entry_of
 from modelfleet.core.asking import Ask, AskError, question
@@ -20,7 +21,7 @@ from modelfleet.core.children import Children
 from modelfleet.core.described import ConfigError, inspected, stated
 from modelfleet.core.effects import Effect
 from modelfleet.core.inputs import REVISION_DIGITS, canonical_tolerations, digest, plan_inputs, planner_inputs
-from modelfleet.core.inspection import decide_inspection, decide_rereading, known_report, let_go
+from modelfleet.core.inspection import Inspection, decide_inspection, decide_rereading, known_report, let_go
 from modelfleet.core.kept import entry, keep, state_of
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.model.facts import ModelFacts
@@ -32,6 +33,7 @@ from modelfleet.core.replicas import ReplicasDecision, decide_replicas
 from modelfleet.core.revisions import Revision
 from modelfleet.core.snapshot import Settings, World
 from modelfleet.core.verdict import Verdict, no, unknown, yes
+from modelfleet.core.weights import Chosen, is_unpinned, kept_sentence, refused_folder, revisions, subject, weights_of
 
 _FAULTS_SAID = 5
 _NOT_LOOKED = unknown(Reason.NOT_EVALUATED, "no layout is looked for while the spec is not accepted")
@@ -114,6 +116,9 @@ def _accept(world: World) -> _Accepted | Verdict:
     deployment = parse_deployment(world.deployment)
     if not isinstance(deployment, ModelDeployment):
         return no(Reason.SPEC_INVALID, _sentence(deployment))
+    folder = refused_folder(deployment.spec.model, world.settings)
+    if folder:
+        return no(Reason.SPEC_INVALID, folder)
     classes = []
     for index, name in enumerate(map(str, deployment.spec.accelerators.classes)):
         if name not in world.classes:
@@ -141,7 +146,14 @@ def _unpredicted(world: World, children: Children, known: Mapping[str, Revision]
     impossible = impossible or above_bound(deployment.spec, pinned_layout(deployment.spec).accelerators)
     if impossible is not None:
         return replace(base, planned=impossible)
-    plan = _pinned(known, accepted.digest) or make_plan(deployment, first, world.settings)
+    plan = _pinned(known, accepted.digest)
+    if plan is None:
+        found = _pins(world, children, accepted)
+        effects = (*keep(children, dict(found.kept)), *found.effects)
+        base = replace(_base(accepted, effects), wake_after_s=found.wake_after_s)
+        if found.revisions is None:
+            return replace(base, planned=found.verdict)
+        plan = make_plan(deployment, first, world.settings, found.revisions)
     wish = _wish(world, accepted, plan, accepted.digest)
     return replace(base, planned=_planned(wish, first), wish=wish)
 
@@ -164,7 +176,7 @@ def _predicted(world: World, children: Children, known: Mapping[str, Revision], 
     kept = dict(found.kept)
     if found.facts is None:
         return replace(base, planned=found.verdict, effects=(*keep(children, kept), *found.effects))
-    planning = _plan(world, accepted, found.facts)
+    planning = _plan(world, accepted, found.facts, found.revisions or {})
     if planning.plan is None:
         effects = (*keep(children, kept), *found.effects)
         return replace(base, planned=planning.verdict, shown=planning.shown, effects=effects)
@@ -214,9 +226,11 @@ def _all_refuse(accepted: _Accepted) -> Verdict | None:
 
 @dataclass(frozen=True)
 class _Found:
-    """What the model is made of; without it `verdict` says why."""
+    """What the model is made of, and the revisions that fetched sources are pinned to; without them `verdict` says
+    why."""
 
     facts: ModelFacts | None
+    revisions: Mapping[str, str] | None = None
     verdict: Verdict = _NOT_LOOKED
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
@@ -227,22 +241,46 @@ def _facts(world: World, children: Children, accepted: _Accepted) -> _Found:
     """What the model is made of, or the step towards it."""
     model = accepted.deployment.spec.model
     if model.facts is not None:
-        effects = tuple(let_go(children))
+        pins = _pins(world, children, accepted)
         try:
-            return _Found(stated(model.facts, accepted.deployment.metadata.name), effects=effects)
+            facts = stated(model.facts, accepted.deployment.metadata.name)
         except ConfigError as error:
-            return _Found(None, no(Reason.CONTRADICTION, f"spec.model.facts: {error}"), effects=effects)
+            return _Found(None, verdict=no(Reason.CONTRADICTION, f"spec.model.facts: {error}"), effects=pins.effects)
+        return replace(pins, facts=facts if pins.revisions is not None else None)
     errand = _errand(accepted, world.settings)
     step = decide_inspection(world, children, errand)
     if step.report is None:
-        return _Found(None, step.verdict or _NOT_LOOKED, step.kept, step.effects, step.wake_after_s)
+        return _not_yet(step)
     try:
-        return _Found(inspected(step.report, model.source.canonical), kept=step.kept, effects=step.effects)
-    except ConfigError as error:
+        facts = inspected(step.report, model.source.canonical)
+        return _Found(facts, revisions(model, step.report), kept=step.kept, effects=step.effects)
+    except (ConfigError, ValueError) as error:
         known = known_report(children, errand.source) is not None
         again = decide_rereading(world, children, errand) if known else step
-        unknown_kind = no(Reason.UNKNOWN_ARCHITECTURE, str(error))
-        return _Found(None, unknown_kind, again.kept, again.effects, again.wake_after_s)
+        reason = Reason.UNKNOWN_ARCHITECTURE if isinstance(error, ConfigError) else Reason.INSPECT_FAILED
+        return _not_yet(replace(again, verdict=no(reason, str(error))))
+
+
+def _pins(world: World, children: Children, accepted: _Accepted) -> _Found:
+    """What fetched sources are pinned to, where nothing else has to be read."""
+    model = accepted.deployment.spec.model
+    if not is_unpinned(model):
+        return _Found(None, revisions(model, {}), effects=tuple(let_go(children)))
+    errand = _errand(accepted, world.settings)
+    step = decide_inspection(world, children, errand)
+    if step.report is None:
+        return _not_yet(step)
+    try:
+        return _Found(None, revisions(model, step.report), kept=step.kept, effects=step.effects)
+    except ValueError as error:
+        known = known_report(children, errand.source) is not None
+        again = decide_rereading(world, children, errand) if known else step
+        return _not_yet(replace(again, verdict=no(Reason.INSPECT_FAILED, str(error))))
+
+
+def _not_yet(step: Inspection) -> _Found:
+    verdict = step.verdict or _NOT_LOOKED
+    return _Found(None, None, verdict, step.kept, step.effects, step.wake_after_s)
 
 
 def _known_facts(deployment: ModelDeployment, children: Children) -> ModelFacts | None:
@@ -251,36 +289,45 @@ def _known_facts(deployment: ModelDeployment, children: Children) -> ModelFacts 
     try:
         if model.facts is not None:
             return stated(model.facts, deployment.metadata.name)
-        report = known_report(children, model.source.canonical)
+        report = known_report(children, subject(model))
         return inspected(report, model.source.canonical) if report else None
     except ConfigError:
         return None
 
 
 def _errand(accepted: _Accepted, settings: Settings) -> Errand:
-    spec, first = accepted.deployment.spec, accepted.predictable[0]
+    spec, first = accepted.deployment.spec, (accepted.predictable or accepted.classes)[0]
+    model = spec.model
+    folder = weights_of(model, Chosen(model.source), first, settings) if model.source.scheme is Scheme.FILE else None
+    labels = first.spec.node_selector
+    allowed = {"--pickled-weights": model.pickled_weights.value, "--remote-code": model.remote_code.value}
     taints = (*spec.placement.tolerations, *(each for kind in accepted.classes for each in kind.spec.tolerations))
     return Errand(
-        source=spec.model.source.canonical,
-        claim=spec.model.source.claim,
-        path=spec.model.source.path,
+        source=subject(model),
+        sources=tuple(source.canonical for source in model.sources) if model.is_fetched else (),
+        endpoint=model.endpoint.canonical if model.endpoint else "",
+        secret=str(model.credentials_secret_ref.name) if model.credentials_secret_ref else "",
+        options=tuple(f"{flag}={value}" for flag, value in allowed.items() if value == "Allow"),
+        folder=folder,
+        claim=model.source.claim,
+        path=model.source.path,
         image=str(spec.engine.image or settings.worker_image),
         image_pull_policy=settings.image_pull_policy,
-        beside={str(key): str(value) for key, value in first.spec.node_selector.items()},
-        node_selector={str(key): str(value) for key, value in spec.placement.node_selector.items()},
+        beside={str(key): str(value) for key, value in labels.items()},
+        node_selector={str(k): str(v) for k, v in (spec.placement.node_selector | (labels if folder else {})).items()},
         tolerations=tuple(canonical_tolerations(taints)),
         priority_class_name=str(spec.placement.priority_class_name or ""),
         image_pull_secrets=tuple(sorted({str(secret.name) for secret in spec.image_pull_secrets})),
     )
 
 
-def _plan(world: World, accepted: _Accepted, facts: ModelFacts) -> Planning:
+def _plan(world: World, accepted: _Accepted, facts: ModelFacts, pins: Mapping[str, str]) -> Planning:
     try:
         asked = question(Ask(accepted.deployment, accepted.predictable, facts), world.inventory)
     except AskError as error:
         return Planning(verdict=no(Reason.CONTRADICTION, str(error)))
     classes = {each.metadata.name: each for each in accepted.classes}
-    return decide_plan(asked, answer(asked), Setting(accepted.deployment, classes, world.settings))
+    return decide_plan(asked, answer(asked), Setting(accepted.deployment, classes, world.settings, pins))
 
 
 def _planned(wish: Wish, unpredicted: AcceleratorClass | None = None) -> Verdict:
@@ -290,6 +337,8 @@ def _planned(wish: Wish, unpredicted: AcceleratorClass | None = None) -> Verdict
         why = f"; nothing was predicted, because {states_nothing(unpredicted)}"
     else:
         why = f"; {plan.planned.summary}" if plan.planned else ""
+    kept = kept_sentence(plan.weights)
+    why += f"; {kept}" if kept else ""
     return yes(
         Reason.PLAN_PINNED,
         f"a replica takes {count} of class {plan.class_name} in layout {plan.layout}, pinned as revision"

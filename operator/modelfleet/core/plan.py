@@ -4,9 +4,12 @@ A plan is made once for a revision, stored in its ControllerRevision and never c
 lives, so that another operator version or other operator settings move no pod.
 """
 
+import json
+from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from modelfleet.api import names
@@ -101,6 +104,64 @@ class Planned(_Part):
     summary: Annotated[str, Field(max_length=4000)] = ""
 
 
+class Place(StrEnum):
+    """Where a pod has weights that are no folder of a claim: fetched for itself, for its node or onto a claim, or in a
+    folder of the node."""
+
+    POD = "Pod"
+    NODE = "Node"
+    CLAIM = "Claim"
+    FOLDER = "Folder"
+
+
+class Weights(_Part):
+    """Weights that are fetched, or in a folder of the node. `revision` is what `source` is pinned to.
+
+    `node_path` is the folder of the node that is mounted: a granted cache, or a prefix that the administrator allows,
+    and then `path` is the rest. `size_bytes` and `max_age_s` bound a node's cache.
+    """
+
+    source: Annotated[str, Field(max_length=1024)]
+    revision: Annotated[str, Field(max_length=256)] = ""
+    endpoint: str = ""
+    secret: str = ""
+    code: bool = False
+    place: Place
+    claim: str = ""
+    node_path: str = ""
+    path: str = ""
+    size_bytes: Annotated[int, Field(ge=0)] = 0
+    max_age_s: Annotated[float, Field(ge=0, le=10**9)] = 0.0
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether a container fetches them before the worker starts."""
+        return self.place is not Place.FOLDER
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other pods find what this one fetched."""
+        return self.place in (Place.NODE, Place.CLAIM)
+
+
+class CorrectionStep(_Part):
+    """An engine flag without dashes that was lowered, from `before` (empty: the engine's default), after a death whose
+    reason is `cause`."""
+
+    flag: Annotated[str, Field(max_length=64)]
+    value: _Text
+    before: _Text = ""
+    cause: Annotated[str, Field(max_length=64)]
+    at: AwareDatetime
+
+
+class Corrections(_Part):
+    """The steps that were taken for one scope (core/correction.py), the oldest first."""
+
+    scope: Annotated[str, Field(max_length=64)]
+    steps: Annotated[tuple[CorrectionStep, ...], Field(max_length=8)] = ()
+
+
 class Plan(_Part):
     """One replica, pinned. A field that a later version adds needs a default that reads as "not there": a stored plan
     that cannot be read any more would be planned anew, and an operator's upgrade must not do that.
@@ -108,7 +169,8 @@ class Plan(_Part):
     `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
     for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
     worker's `plan.json`, never into the pod's own command or environment. `planned` is None where nothing was
-    predicted; no pod depends on it.
+    predicted; no pod depends on it. `weights` is None where they are at `path` of `claim`, and these are empty where it
+    is not; `pickled` allows pickles.
     """
 
     image: str
@@ -136,6 +198,14 @@ class Plan(_Part):
     data: Annotated[int, Field(ge=1, le=1024)] = 1
     expert: bool = False
     planned: Planned | None = None
+    weights: Weights | None = None
+    pickled: bool = False
+    promise: bool = False
+    """Whether pods mount NAME-promise. Not those of plans from before it: their workers know none."""
+    accelerator_memory: Amount = ""
+    """What the class states for one accelerator, which the worker checks; empty in plans from before it did."""
+    memory: Corrections | None = None
+    """What was lowered after a worker died for lack of memory; `engine_args` has it."""
 
     @property
     def layout(self) -> str:
@@ -145,7 +215,24 @@ class Plan(_Part):
     @property
     def model_path(self) -> str:
         """Where the worker finds the model's files."""
-        return mounted(self.claim, self.path)
+        if self.weights is None:
+            return mounted(self.claim, self.path)
+        return f"{self.store}/models/{self.store_key}" if self.weights.is_fetched else names.NODE_MOUNT
+
+    @property
+    def store(self) -> str:
+        """Where fetched weights are kept in the pod; on a claim in a folder of ours, because others may be there."""
+        on_claim = self.weights is not None and self.weights.place is Place.CLAIM
+        return f"{names.WEIGHTS_MOUNT}/{names.WEIGHTS_FOLDER}" if on_claim else names.WEIGHTS_MOUNT
+
+    @property
+    def store_key(self) -> str:
+        """The name of these weights in a store: equal names are equal files."""
+        of = self.weights
+        if of is None:
+            return ""
+        text = json.dumps([of.source, of.revision, of.endpoint, self.pickled, of.code])
+        return sha256(text.encode()).hexdigest()[:32]
 
     def to_json(self) -> dict[str, Any]:
         """The value that is stored; `read` of it gives an equal plan."""
@@ -155,7 +242,7 @@ class Plan(_Part):
         )
 
 
-_LATER = {"pipeline", "data", "expert", "planned"}
+_LATER = {"pipeline", "data", "expert", "planned", "promise", "weights", "pickled", "accelerator_memory", "memory"}
 """Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 
 

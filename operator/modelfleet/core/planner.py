@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, Device
+from modelfleet.api.model import PickledWeights, RemoteCode
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, Strategy
 from modelfleet.api.reasons import Reason
 from modelfleet.api.sources import ModelSource
@@ -17,16 +18,19 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.plan import Limits, Plan, Planned
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.verdict import Verdict, no
+from modelfleet.core.weights import Chosen, weights_of
 
 _SHARED_MEMORY_GIB = 2  # for each accelerator; vLLM's ranks talk through /dev/shm, and the runtime's 64 MiB break them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What one replica is, whoever chose it. `flags` are engine flags without dashes; the user's own win over them."""
+    """What one replica is, whoever chose it. `flags` are engine flags without dashes; the user's own win over them.
+    `revisions` are those that fetched sources are pinned to."""
 
     layout: Layout
     source: ModelSource
+    revisions: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
     planned: Planned | None = None
 
@@ -66,9 +70,12 @@ def above_bound(spec: ModelDeploymentSpec, accelerators: int) -> Verdict | None:
     )
 
 
-def make_plan(deployment: ModelDeployment, accelerator: AcceleratorClass, settings: Settings) -> Plan:
+def make_plan(
+    deployment: ModelDeployment, accelerator: AcceleratorClass, settings: Settings, revisions: Mapping[str, str]
+) -> Plan:
     """The plan of a feasible spec without predictions. Settings of the operator enter here once, and are pinned."""
-    choice = Choice(layout=pinned_layout(deployment.spec), source=deployment.spec.model.source)
+    source = deployment.spec.model.source
+    choice = Choice(layout=pinned_layout(deployment.spec), source=source, revisions=revisions)
     return plan_of(deployment, accelerator, settings, choice)
 
 
@@ -99,7 +106,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         host_memory=_times(host.memory, count),
         shared_memory=f"{_SHARED_MEMORY_GIB * count}Gi",
         claim=choice.source.claim,
-        path=choice.source.path,
+        path=choice.source.path if choice.source.claim else "",
         served_names=tuple(str(name) for name in deployment.served_names),
         installation_claim=str(spec.engine.installation_claim_name or ""),
         engine_args=_engine_args(spec, choice),
@@ -114,6 +121,9 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
             propagation_s=settings.propagation_s,
         ),
         planned=choice.planned,
+        weights=weights_of(spec.model, Chosen(choice.source, choice.revisions), accelerator, settings),
+        pickled=spec.model.pickled_weights is PickledWeights.ALLOW,
+        promise=True,
     )
 
 
@@ -175,6 +185,7 @@ def _engine_args(spec: ModelDeploymentSpec, choice: Choice) -> tuple[str, ...]:
         "data-parallel-size": str(layout.data) if layout.data > 1 else "",
         "enable-expert-parallel": BARE if layout.expert else "",
         "max-model-len": str(spec.model.max_context_tokens or ""),
+        "trust-remote-code": BARE if spec.model.remote_code is RemoteCode.ALLOW else "",
     }
     ours = {flag: value for flag, value in shape.items() if value}
     ours |= {flag: value for flag, value in sorted(choice.flags.items()) if flag not in ours}

@@ -4,7 +4,7 @@ Figures are rounded here, once: a stored plan and what status shows of it do not
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, Device
 from modelfleet.api.modeldeployment import ModelDeployment
@@ -41,11 +41,12 @@ class Planning:
 
 @dataclass(frozen=True)
 class Setting:
-    """Whose plan it is, and what the operator adds."""
+    """Whose plan it is, what the operator adds, and the revisions that fetched sources are pinned to."""
 
     deployment: ModelDeployment
     classes: Mapping[str, AcceleratorClass]
     settings: Settings
+    revisions: Mapping[str, str] = field(default_factory=dict)
 
 
 def decide_plan(question: Question, answer: Answer, setting: Setting) -> Planning:
@@ -108,6 +109,7 @@ def _plan(question: Question, answer: Answer, chosen: ClassPlan, setting: Settin
     choice = Choice(
         layout=pool.layout,
         source=ModelSource(pool.source),
+        revisions=setting.revisions,
         flags={flag: value for flag, value in pool.flags.items() if not _of_gpus(flag, kind)},
         planned=_planned(question, answer, chosen, kind),
     )

@@ -10,13 +10,15 @@ Raw = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the operator was started with; none of it moves a pinned plan."""
+    """What the operator was started with; none of it moves a pinned plan. `node_folders` are those of nodes below which
+    file:// may name one."""
 
     worker_image: str
     image_pull_policy: str = "IfNotPresent"
     propagation_s: float = 5.0
     drain_s: float = 300.0
     start_deadline_s: float = 1800.0
+    node_folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

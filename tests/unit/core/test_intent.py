@@ -30,7 +30,7 @@ def hashed(of: Raw | None = None, kind: Raw | None = None) -> str:
 
 
 def planned(of: Raw, kind: Raw | None = None) -> Plan:
-    return make_plan(*parsed(of, kind or accelerator_class()), SETTINGS)
+    return make_plan(*parsed(of, kind or accelerator_class()), SETTINGS, {})
 
 
 TOLERATIONS = [{"key": "a", "operator": "Exists"}, {"key": "b", "value": "c", "effect": "NoSchedule"}]

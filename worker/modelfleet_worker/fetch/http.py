@@ -1,5 +1,6 @@
 """The one way in which bytes come from a server: HTTP with ranges, a bound on silence, and errors in two kinds."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ class Request:
 
 def client(read_s: float) -> httpx2.Client:
     """A client that gives up after `read_s` seconds without a byte."""
+    # It logs every address, and an address may be signed.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     timeout = httpx2.Timeout(read_s, connect=min(read_s, 15.0), pool=None)
     return httpx2.Client(timeout=timeout, follow_redirects=True, max_redirects=_REDIRECTS)
 

@@ -27,7 +27,6 @@ os.environ.update({"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "
 
 from huggingface_hub import HfApi, errors, hf_hub_url
 
-
 PUBLIC = "https://huggingface.co"
 _ASKED_S = 30.0
 T = TypeVar("T")

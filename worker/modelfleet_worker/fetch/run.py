@@ -49,11 +49,6 @@ def fetch(errand: Errand) -> Failure | None:
     return None
 
 
-def source_of(order: Order, secret: Mapping[str, str], patience: Patience, revision: str = "") -> Source:
-    """The place that the order names, at the pinned revision (or another one)."""
-    return open_source(order.source, revision or order.revision, order.endpoint, secret, patience)
-
-
 def open_source(
     source: ModelSource, revision: str, endpoint: str, secret: Mapping[str, str], patience: Patience
 ) -> Source:
@@ -80,9 +75,8 @@ def listed(source: Source, patience: Patience) -> Listing:
             return source.listing()
         except TransientError as error:
             last = error
-            time.sleep(
-                max(error.retry_after_s, patience.backoff_s * 2**attempt) if attempt + 1 < patience.attempts else 0
-            )
+            if attempt + 1 < patience.attempts:
+                patience.pause(error.retry_after_s, attempt)
     raise FetchError(
         Reason.FETCH_FAILED,
         f"The source cannot be listed: {last}; {patience.attempts} attempts were made.",
@@ -108,7 +102,7 @@ def _fetch(errand: Errand) -> None:
 def _bring(errand: Errand, store: Store, progress: Progress) -> dict[str, Any]:
     """Fetches what is missing and publishes it."""
     order = errand.order
-    source = source_of(order, errand.secret, errand.patience)
+    source = open_source(order.source, order.revision, order.endpoint, errand.secret, errand.patience)
     listing = listed(source, errand.patience)
     files = wanted(listing, pickled=order.pickled, code=order.code)
     _check_revision(order, listing, files)

@@ -1,8 +1,6 @@
 """One file from a source to the disk: goes on where it was, is checked, and is retried with a bound. Does I/O."""
 
-import json
 import os
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ from modelfleet_worker.failure import Reason
 from modelfleet_worker.fetch.remote import Checksum, FetchError, RemoteFile, Source, TransientError
 from modelfleet_worker.fetch.store import FULL, sync
 from modelfleet_worker.fetch.wanted import SAFETENSORS
+from modelfleet_worker.safetensors import read_header, wrong_size
 
 _BLOCK_BYTES = 1 << 20
-_HEADER_LIMIT_BYTES = 100 * 10**6  # the safetensors format's own
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,14 @@ class Patience:
     backoff_s: float = 1.0
     floor_bytes: int = 64 << 10
     window_s: float = 60.0
+
+    def wait_s(self, asked_s: float, failures: int) -> float:
+        """Seconds to wait after so many failures (from 0 on); longer where the server asks for it."""
+        return max(asked_s, self.backoff_s * 2.0**failures)
+
+    def pause(self, asked_s: float, failures: int) -> None:
+        """Waits so long."""
+        time.sleep(self.wait_s(asked_s, failures))
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def _come(job: Job) -> Checksum | None:
             failures, mark = (1, here) if here - mark >= job.patience.floor_bytes else (failures + 1, mark)
             if failures >= job.patience.attempts:
                 raise _given_up(job, error, here) from error
-            job.stop.wait(max(error.retry_after_s, job.patience.backoff_s * 2 ** (failures - 1)))
+            job.stop.wait(job.patience.wait_s(error.retry_after_s, failures - 1))
 
 
 def _attempt(job: Job) -> Checksum | None:
@@ -154,25 +160,15 @@ def _fault(job: Job, checksum: Checksum | None) -> str | None:
                 digest.update(block)
         if digest.hexdigest() != checksum.value:
             return f"its {checksum.algorithm} is {digest.hexdigest()}, not {checksum.value}"
-    return _tensors_fault(job.part) if job.file.path.endswith(SAFETENSORS) else None
+    return _tensors_fault(job) if job.file.path.endswith(SAFETENSORS) else None
 
 
-def _tensors_fault(path: Path) -> str | None:
+def _tensors_fault(job: Job) -> str | None:
     """A safetensors file is a length, a header and the tensors that it lists, to the last byte."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if not 0 < length <= min(size - 8, _HEADER_LIMIT_BYTES):
-            return "it is no safetensors file"
-        try:
-            header = json.loads(file.read(length))
-            end = max((each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"), default=0)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            return "its safetensors header cannot be read"
-    return (
-        None if 8 + length + end == size else f"its header lists {end} bytes of tensors, and it has {size - 8 - length}"
-    )
+    try:
+        return wrong_size(job.part, read_header(job.part)).replace(job.part.name, "it") or None
+    except ValueError as error:
+        return str(error).replace(job.part.name, "it")
 
 
 def _open(part: Path) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.core.plan import Plan
 from modelfleet.core.render.metadata import Owner, metadata
+from modelfleet.core.render.weights import weights_order
 
 
 def config_map(owner: Owner, revision: str, plan: Plan) -> dict[str, Any]:
@@ -25,7 +26,9 @@ def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
     engine: dict[str, Any] = {"args": list(plan.engine_args), "env": dict(plan.engine_env)}
     if plan.installation_claim:
         engine["python"] = f"{names.ENGINE_MOUNT}/bin/python"
+    weights = weights_order(plan)
     return {
+        **({"weights": weights} if weights else {}),
         "revision": revision,
         "model": {"path": plan.model_path, "servedNames": list(plan.served_names)},
         "engine": engine,

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelfleet.api import names
-from modelfleet.core.plan import mounted
+from modelfleet.core.plan import Weights, mounted
 from modelfleet.core.render.metadata import Owner, metadata
-from modelfleet.core.render.pod import CONTAINER_SECURITY, POD_SECURITY
+from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY
+from modelfleet.core.render.weights import node_folder, secret_source, weights_volume
 
 _DEADLINE_S = 3600  # the worker gives up by itself much earlier; this is for a volume that hangs
 _RETRIES = 2
@@ -20,9 +21,17 @@ _RETRIES = 2
 @dataclass(frozen=True, kw_only=True)
 class Errand:
     """Which model is read, by which image, and where the pod may run. `beside` are labels of nodes that are preferred:
-    those that will serve the model have its volume near and need the image anyway."""
+    those that will serve the model have its volume near and need the image anyway.
+
+    `source` names what the report is about; `sources` are addresses that the pod asks itself, the model's first, each
+    for its revision. `claim` and `path`, or `folder` of the node, are where the model is otherwise."""
 
     source: str
+    sources: tuple[str, ...] = ()
+    endpoint: str = ""
+    secret: str = ""
+    options: tuple[str, ...] = ()
+    folder: Weights | None = None
     claim: str
     path: str
     image: str
@@ -35,8 +44,10 @@ class Errand:
 
     @property
     def model_path(self) -> str:
-        """Where the model's folder is in the pod."""
-        return mounted(self.claim, self.path)
+        """Where the model's folder is in the pod; empty where it is at an address."""
+        if self.folder is not None:
+            return names.NODE_MOUNT
+        return mounted(self.claim, self.path) if self.claim else ""
 
 
 def inspect_job(owner: Owner, errand: Errand) -> dict[str, Any]:
@@ -78,10 +89,7 @@ def _pod_spec(errand: Errand) -> dict[str, Any]:
         "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_near(errand.beside)]}},
         "tolerations": [dict(each) for each in errand.tolerations],
         "containers": [_container(errand)],
-        "volumes": [
-            {"name": "model", "persistentVolumeClaim": {"claimName": errand.claim, "readOnly": True}},
-            {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
-        ],
+        "volumes": [*_model_volume(errand), {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}],
     }
     if errand.node_selector:
         spec["nodeSelector"] = dict(errand.node_selector)
@@ -102,13 +110,32 @@ def _container(errand: Errand) -> dict[str, Any]:
         "name": names.WORKER_CONTAINER,
         "image": errand.image,
         "imagePullPolicy": errand.image_pull_policy,
-        "command": ["modelfleet-worker", "inspect", errand.model_path],
+        "command": _command(errand),
+        **secret_source(errand.secret if errand.sources else ""),
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": dict(CONTAINER_SECURITY),
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
-        "volumeMounts": [
-            {"name": "model", "mountPath": f"{names.MODELS_MOUNT}/{errand.claim}", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},
-        ],
+        "volumeMounts": [*_model_mount(errand), {"name": "tmp", "mountPath": "/tmp"}],
     }
+
+
+def _command(errand: Errand) -> list[str]:
+    """The model's folder, or the addresses; folders among variants have no revision."""
+    where = [errand.model_path] if errand.model_path else []
+    endpoint = [f"--endpoint={errand.endpoint}"] if errand.endpoint else []
+    return ["modelfleet-worker", "inspect", *where, *endpoint, *errand.options, *errand.sources]
+
+
+def _model_volume(errand: Errand) -> list[dict[str, Any]]:
+    if errand.folder is not None:
+        return [weights_volume(errand.folder)]
+    claim = {"claimName": errand.claim, "readOnly": True}
+    return [{"name": "model", "persistentVolumeClaim": claim}] if errand.claim else []
+
+
+def _model_mount(errand: Errand) -> list[dict[str, Any]]:
+    if errand.folder is not None:
+        return [node_folder(errand.folder)]
+    path = f"{names.MODELS_MOUNT}/{errand.claim}"
+    return [{"name": "model", "mountPath": path, "readOnly": True}] if errand.claim else []

@@ -7,25 +7,8 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.core.plan import Plan
 from modelfleet.core.render.metadata import Owner, metadata
-
-USER_ID = 65532  # the non-root user of distroless images, which is the worker image's too
-
-POD_SECURITY = {
-    "runAsNonRoot": True,
-    "runAsUser": USER_ID,
-    "runAsGroup": USER_ID,
-    "fsGroup": USER_ID,
-    "fsGroupChangePolicy": "OnRootMismatch",
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-CONTAINER_SECURITY = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "privileged": False,
-    "readOnlyRootFilesystem": True,
-    "runAsNonRoot": True,
-}
-"""Together the restricted pod security standard, on a root that cannot be written."""
+from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY
+from modelfleet.core.render.weights import add_weights
 
 _STARTUP_PERIOD_S = 2
 _STARTUP_SPARE_S = 60  # the worker reports its own start time-out; the kubelet's kill is only for a worker that hangs
@@ -47,7 +30,7 @@ class _Volume:
 
 def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
     """The pod of replica `slot`. Nothing is left for the server to fill in that would matter to a worker."""
-    volumes = _volumes(names.revision(owner.name, revision), plan)
+    volumes = _volumes(owner, revision, plan)
     spec: dict[str, Any] = {
         "restartPolicy": "Always",
         "dnsPolicy": "ClusterFirst",
@@ -60,6 +43,7 @@ def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
         "containers": [_container(plan, volumes)],
         "volumes": [{"name": volume.name, **volume.source} for volume in volumes],
     }
+    add_weights(spec, owner.namespace, plan)
     if plan.node_selector:
         spec["nodeSelector"] = dict(plan.node_selector)
     if plan.priority_class_name:
@@ -128,12 +112,20 @@ def _probe(path: str, *, period_s: int, failures: int) -> dict[str, Any]:
     }
 
 
-def _volumes(config_map: str, plan: Plan) -> list[_Volume]:
-    claims = [("model", plan.claim, f"{names.MODELS_MOUNT}/{plan.claim}")]
+def _volumes(owner: Owner, revision: str, plan: Plan) -> list[_Volume]:
+    maps: list[tuple[str, dict[str, Any], str]] = [
+        ("plan", {"name": names.revision(owner.name, revision)}, names.PLAN_MOUNT)
+    ]
+    if plan.promise:
+        maps.append(("promise", {"name": names.promise(owner.name), "optional": True}, names.PROMISE_MOUNT))
+    claims = [("model", plan.claim, f"{names.MODELS_MOUNT}/{plan.claim}")] if plan.weights is None else []
     if plan.installation_claim:
         claims.append(("engine", plan.installation_claim, names.ENGINE_MOUNT))
     return [
-        _Volume("plan", {"configMap": {"name": config_map, "defaultMode": 0o444}}, names.PLAN_MOUNT, read_only=True),
+        *(
+            _Volume(name, {"configMap": {**source, "defaultMode": 0o444}}, path, read_only=True)
+            for name, source, path in maps
+        ),
         *(
             _Volume(name, {"persistentVolumeClaim": {"claimName": claim, "readOnly": True}}, path, read_only=True)
             for name, claim, path in claims
