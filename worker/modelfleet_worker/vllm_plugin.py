@@ -8,6 +8,7 @@ where it begins and where it finishes, in the context of the request (`ledger.py
 
 import functools
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from vllm.v1.metrics.stats import IterationStats
 from modelfleet_worker import ledger
 from modelfleet_worker.engine_counts import EngineCounts
 from modelfleet_worker.gate_state import FOLDER_VARIABLE
+from modelfleet_worker.recent_inputs import RecentInputs
 
 
 class GoodputStatLogger(AggregateStatLoggerBase):  # type: ignore[misc]  # vLLM is in the engine's Python alone
@@ -54,6 +56,7 @@ def _hook() -> None:
     if hasattr(OutputProcessor.add_request, "__wrapped__"):
         return
     add, finish = OutputProcessor.add_request, IterationStats.update_from_finished_request
+    recent = RecentInputs(Path(os.environ[FOLDER_VARIABLE]))
 
     @functools.wraps(add)
     def add_request(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,6 +64,7 @@ def _hook() -> None:
         state = self.request_states.get(request.request_id)
         if state is not None and state.stats is not None:
             ledger.sequence_added(state.stats, state.prompt_len)
+            _note(recent, request, state)
         return result
 
     @functools.wraps(finish)
@@ -71,3 +75,15 @@ def _hook() -> None:
 
     OutputProcessor.add_request = add_request
     IterationStats.update_from_finished_request = update_from_finished_request
+
+
+def _note(recent: RecentInputs, request: Any, state: Any) -> None:
+    """Keeps what a death is explained with. The engine drops its notes of a sequence however that ends."""
+    wanted = request.sampling_params
+    recent.began(
+        id(state.stats),
+        state.prompt_len,
+        logprobs=wanted is not None and wanted.prompt_logprobs is not None,
+        media=bool(request.mm_features),
+    )
+    weakref.finalize(state.stats, recent.ended, id(state.stats))
