@@ -1,49 +1,63 @@
-"""A stand-in for vLLM that starts in a moment: what the supervisor and the gate rely on, and how vLLM fails.
+"""A stand-in for vLLM that starts in a moment and serves hundreds of requests a second: what worker and operator rely
+on, and how vLLM fails. Its parts are in stand_in/.
 
 It takes the place of the engine's Python in a plan: `STAND-IN -m vllm.entrypoints.cli.main serve MODEL --FLAG=VALUE`.
 tests/engine/test_contract.py holds it to what the real engine does. Knobs are environment variables of the plan:
 
-STAND_IN_START_S      seconds until it listens
-STAND_IN_TOKEN_S      seconds a token takes
-STAND_IN_SAYS         printed at the start
-STAND_IN_EXIT         exit code; it ends right after it spoke
-STAND_IN_FAULT        deaf (ignores SIGTERM), ungated (loads no middleware), unhealthy (/health 503), silent (never
-                      answers a completion), refusing (400 to a completion), failing (500 to a completion)
+STAND_IN_START_S         seconds until it listens; it says what it does meanwhile as vLLM does
+STAND_IN_TOKEN_S         seconds a step takes
+STAND_IN_SEQUENCE_S      seconds more for each sequence that decodes in it
+STAND_IN_PROMPT_TOKEN_S  seconds more for each prompt token that is computed in it
+STAND_IN_KV_TOKENS       what its cache holds
+STAND_IN_SAYS            printed at the start
+STAND_IN_EXIT            exit code; it ends right after it spoke
+STAND_IN_FAULT           deaf (ignores SIGTERM), ungated (loads no middleware), unhealthy (/health 503), silent (never
+                         answers a completion), refusing (400 to a completion), failing (500 to a completion); from the
+                         second completion on: stalls (generates no more), spins (the same, with a busy processor),
+                         freezes (answers nothing at all)
+
+Of several ranks only the first serves; with --headless it waits until it is told to end.
 """
 
 import argparse
 import asyncio
 import importlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from typing import Any
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))  # it runs with -P, and in a pod beside its parts
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
 
-from modelfleet_worker import ledger
+from stand_in.api import Api
+from stand_in.options import Knobs, kv_blocks, parse
+from stand_in.simulation import Simulation
 
 WORKER_TITLE = "VLLM::Worker"  # as vLLM calls its worker process
-FAULT = os.environ.get("STAND_IN_FAULT", "")
-TOKEN_S = float(os.environ.get("STAND_IN_TOKEN_S", "0.001"))
+
+# What vLLM 0.32 says while it starts, and when, as parts of the whole start.
+_START_WORDS = (
+    (0.3, "Worker", "[cpu_model_runner.py:68] Starting to load model {model}..."),
+    (0.5, "", "Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:00<00:00, 2.00it/s]"),
+    (0.7, "", "Loading safetensors checkpoint shards: 100% Completed | 2/2 [00:00<00:00, 2.00it/s]"),
+    (0.7, "Worker", "[default_loader.py:501] Loading weights took 0.01 seconds"),
+    (0.9, "EngineCore", "[kv_cache_utils.py:2327] CPU KV cache size: {tokens:,} tokens"),
+    (1.0, "EngineCore", "[core.py:402] init engine (profile, create kv cache, warmup model) took 0.06 s"),
+)
 
 
-class Engine:
-    """Generates tokens until it dies with its worker process or is shut down."""
+class Processes:
+    """The engine's worker process and what its death does."""
 
-    def __init__(self, model_names: list[str]) -> None:
-        self.model_names = model_names
-        self.tokens = 0
-        self.worker = subprocess.Popen([WORKER_TITLE, "-c", "import time; time.sleep(3600)"], executable=sys.executable)
+    def __init__(self) -> None:
+        self.worker = subprocess.Popen(
+            [WORKER_TITLE, "-c", "import time; time.sleep(36000)"], executable=sys.executable
+        )
         self.gone = asyncio.Event()
         self.dead = False
 
@@ -53,93 +67,60 @@ class Engine:
         if self.gone.is_set():
             return
         died = f"Worker proc VllmWorker-0 died unexpectedly (exit code: {code})."
-        say(f"ERROR 01-01 00:00:00 [multiproc_executor.py:1] {died}")
+        say("APIServer", f"ERROR 01-01 00:00:00 [multiproc_executor.py:1] {died}")
         self.dead = True
         self.gone.set()
         await asyncio.sleep(0.3)
 
-    async def generate(self, count: int, prompt: str = "") -> AsyncIterator[int]:
-        """Token numbers; fewer than `count` if the engine goes meanwhile."""
-        notes = Notes(time.time())
-        ledger.sequence_added(notes, len(prompt.split()))
-        for number in range(count):
-            if self.gone.is_set():
-                return
-            await asyncio.sleep(TOKEN_S)
-            self.tokens += 1
-            notes.generated()
-            if number + 1 == count:
-                ledger.sequence_finished(notes, "length")
-            yield number
 
-
-class Notes:
-    """What vLLM notes of a sequence."""
-
-    def __init__(self, arrival_time: float) -> None:
-        self.arrival_time = arrival_time
-        self.num_generation_tokens = 0
-        self.first_token_ts = self.last_token_ts = self.first_token_latency = 0.0
-
-    def generated(self) -> None:
-        """One token more."""
-        self.last_token_ts = time.monotonic()
-        if not self.num_generation_tokens:
-            self.first_token_ts = self.last_token_ts
-            self.first_token_latency = time.time() - self.arrival_time
-        self.num_generation_tokens += 1
-
-
-def say(text: str) -> None:
-    print(f"(APIServer pid={os.getpid()}) {text}", flush=True)
+def say(process: str, text: str) -> None:
+    print(f"({process} pid={os.getpid()}) {text}" if process else text, flush=True)
 
 
 def main() -> None:
-    options = parse(sys.argv[1:])
-    if said := os.environ.get("STAND_IN_SAYS"):
-        print(said, flush=True)
-    if code := os.environ.get("STAND_IN_EXIT"):
-        sys.exit(int(code))
-    time.sleep(float(os.environ.get("STAND_IN_START_S", "0")))
-    asyncio.run(serve(options))
+    options, knobs = parse(sys.argv[1:]), Knobs()
+    if knobs.says:
+        print(knobs.says, flush=True)
+    if knobs.exit:
+        sys.exit(int(knobs.exit))
+    if options.headless:
+        signal.sigwait({signal.SIGTERM})
+        return
+    start(options, knobs)
+    asyncio.run(serve(options, knobs))
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="vllm")
-    parser.add_argument("-m", dest="module", choices=["vllm.entrypoints.cli.main"], required=True)
-    parser.add_argument("command", choices=["serve"])
-    parser.add_argument("model")
-    parser.add_argument("--host")
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--served-model-name", nargs="+", required=True)
-    parser.add_argument("--middleware", action="append", default=[])
-    parser.add_argument("--enable-logging-iteration-details", action="store_true")
-    parser.add_argument("--shutdown-timeout", type=int, choices=[0])
-    parser.add_argument("--disable-access-log-for-endpoints")
-    parser.add_argument("--max-model-len", type=int)
-    parser.add_argument("--tensor-parallel-size", type=int)
-    return parser.parse_args(argv)
+def start(options: argparse.Namespace, knobs: Knobs) -> None:
+    """Takes its time, and tells of it."""
+    passed = 0.0
+    for part, process, words in _START_WORDS if knobs.start_s else ():
+        time.sleep((part - passed) * knobs.start_s)
+        passed = part
+        said = words.format(model=options.model, tokens=kv_blocks(options, knobs) * 16)
+        say(process, f"INFO 01-01 00:00:00 {said}" if process else said)
 
 
-async def serve(options: argparse.Namespace) -> None:
-    engine = Engine(options.served_model_name)
-    app = application(engine)
-    if FAULT != "ungated":
-        for name in options.middleware:
-            module, _, attribute = name.rpartition(".")
-            app.add_middleware(getattr(importlib.import_module(module), attribute))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
+    processes, engine = Processes(), Simulation(options, knobs)
+    api = Api(engine)
+    app = api
+    for name in options.middleware if knobs.fault != "ungated" else ():
+        module, _, attribute = name.rpartition(".")
+        app = getattr(importlib.import_module(module), attribute)(app)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none"))
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, engine.gone.set if FAULT != "deaf" else lambda: None)
-    listening = asyncio.ensure_future(
-        server._serve([bound(options)])
-    )  # without uvicorn's own signal handlers, as vLLM does
-    watching = asyncio.ensure_future(engine.watch())
-    await engine.gone.wait()
-    if engine.dead:
+    loop.add_signal_handler(signal.SIGTERM, processes.gone.set if knobs.fault != "deaf" else lambda: None)
+    # without uvicorn's own signal handlers, as vLLM does
+    listening = asyncio.ensure_future(server._serve([bound(options)]))
+    watching, steps = asyncio.ensure_future(processes.watch()), asyncio.ensure_future(engine.run())
+    await processes.gone.wait()
+    api.dead = processes.dead
+    steps.cancel()
+    engine.die()
+    if processes.dead:
         await watching
     else:
-        engine.worker.kill()
+        processes.worker.kill()
     server.should_exit = True
     await listening
 
@@ -150,76 +131,6 @@ def bound(options: argparse.Namespace) -> socket.socket:
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.bind((options.host, options.port))
     return one
-
-
-def application(engine: Engine) -> Starlette:
-    async def health(_: Request) -> Response:
-        return Response(status_code=503 if engine.dead or FAULT == "unhealthy" else 200)
-
-    async def metrics(_: Request) -> Response:
-        return PlainTextResponse(
-            f'vllm:generation_tokens_total{{model_name="{engine.model_names[0]}"}} {engine.tokens}.0\n'
-        )
-
-    async def models(_: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [{"id": name} for name in engine.model_names]})
-
-    async def generate(request: Request) -> Response:
-        wanted = await request.json()
-        if FAULT == "silent":
-            await asyncio.sleep(3600)
-        if wanted["model"] not in engine.model_names:
-            return problem(404, f"The model `{wanted['model']}` does not exist.")
-        if FAULT in ("refusing", "failing"):
-            return problem(400 if FAULT == "refusing" else 500, "The model does not support Completions API")
-        count = wanted.get("max_tokens", 16)
-        if wanted.get("stream"):
-            return StreamingResponse(events(engine, count), media_type="text/event-stream")
-        text = "".join([f"{number} " async for number in engine.generate(count, str(wanted.get("prompt", "")))])
-        choice = {
-            "index": 0,
-            "text": text,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": "length",
-        }
-        return JSONResponse({"choices": [choice], "usage": {"completion_tokens": count}})
-
-    async def admin(_: Request) -> Response:
-        return PlainTextResponse("an admin path answered")
-
-    return Starlette(
-        routes=[
-            Route("/health", health),
-            Route("/metrics", metrics),
-            Route("/v1/models", models),
-            Route("/v1/completions", generate, methods=["POST"]),
-            Route("/v1/chat/completions", generate, methods=["POST"]),
-            *(
-                Route(path, admin, methods=["GET", "POST"])
-                for path in ("/version", "/load", "/ping", "/scale_elastic_ep")
-            ),
-        ]
-    )
-
-
-async def events(engine: Engine, count: int) -> AsyncIterator[str]:
-    done = 0
-    async for number in engine.generate(count):
-        done += 1
-        yield event({"choices": [{"index": 0, "delta": {"content": f"{number} "}}]})
-    if done < count:
-        yield event({"error": {"message": "EngineCore encountered an issue.", "code": 500}})
-    else:
-        yield event({"choices": [], "usage": {"completion_tokens": done}})
-    yield "data: [DONE]\n\n"
-
-
-def event(value: Any) -> str:
-    return f"data: {json.dumps(value)}\n\n"
-
-
-def problem(status: int, text: str) -> Response:
-    return JSONResponse({"error": {"message": text, "code": status}}, status_code=status)
 
 
 if __name__ == "__main__":

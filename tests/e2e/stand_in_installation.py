@@ -6,7 +6,8 @@ from importlib.metadata import files
 from pathlib import Path
 
 _STAND_IN = Path(__file__).parent.parent / "stand_in_engine.py"
-_DISTRIBUTIONS = ("uvicorn", "starlette", "anyio", "h11", "idna", "click", "typing-extensions")
+_PARTS = _STAND_IN.parent / "stand_in"
+_DISTRIBUTIONS = ("uvicorn", "h11", "click", "typing-extensions", "prometheus-client")
 # The worker starts `bin/python -m vllm... serve MODEL --flags`; this runs the stand-in with the same arguments.
 _PYTHON = f"""#!/usr/bin/python3.11
 import json, os, sys
@@ -25,6 +26,7 @@ def install(folder: Path) -> None:
     python.write_text(_PYTHON)
     python.chmod(0o755)
     shutil.copy(_STAND_IN, folder)
+    shutil.copytree(_PARTS, folder / _PARTS.name, ignore=shutil.ignore_patterns("__pycache__"))
     for distribution in _DISTRIBUTIONS:
         for file in files(distribution) or ():
             if file.suffix == ".py":

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from modelfleet_worker.start_outlook import Phase
 from stand_in_engine import WORKER_TITLE
 from worker_process import Worker, environment_of, living, pid_titled, plan_of, running_worker, stand_in
 
@@ -21,8 +22,8 @@ async def test_a_start_shows_its_phases_and_ends_in_serving(tmp_path: Path) -> N
         assert page['modelfleet_worker_info{revision="1a2b3c4d"}'] == 1
         states = {state: page[f'modelfleet_worker_state{{state="{state}"}}'] for state in ("starting", "serving")}
         assert states == {"starting": 0, "serving": 1}
-        phases = [series for series in page if series.startswith("modelfleet_worker_start_phase_seconds")]
-        assert len(phases) == 3
+        phases = [phase for phase in Phase if f'modelfleet_worker_start_phase_seconds{{phase="{phase}"}}' in page]
+        assert phases == [Phase.PREFLIGHT, Phase.BOOT, Phase.FIRST_TOKEN]
         assert (await worker.status("/startupz")).status == 200
 
 
@@ -33,7 +34,8 @@ async def test_the_engine_sees_nothing_of_the_pods_environment(tmp_path: Path) -
         assert "VLLM_PORT" not in names, "a Service named vllm injects it, and vLLM refuses to start with it"
         assert names["HF_HUB_OFFLINE"] == "1"
         assert names["HOME"] == names["TMPDIR"] != os.environ["HOME"]
-        assert os.listdir(names["PYTHONPATH"]) == ["modelfleet_worker"]
+        package, entry_point = sorted(os.listdir(names["PYTHONPATH"]))
+        assert (package, entry_point.endswith(".dist-info")) == ("modelfleet_worker", True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
@@ -88,7 +90,7 @@ async def test_orphans_of_a_killed_engine_do_not_outlive_the_worker(tmp_path: Pa
         assert await worker.exit_code() == 1
         said = worker.termination
         assert (said["reason"], said["exitCode"]) == ("EngineDied", -9)
-        assert said["message"] == "The engine ended while it served, killed by signal 9."
+        assert said["message"].startswith("The engine ended while it served, killed by signal 9")
         assert not living(below)
 
 
