@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from modelfleet.api.sources import NodePath
 from modelfleet.core.snapshot import Settings
 
 PREFIX = "MODELFLEET_"
@@ -80,6 +81,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     add("drain-seconds", _number(float, 0, 86400), "300", "longest wait for requests in flight when a worker ends")
     add("propagation-seconds", _number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
     add("start-deadline-seconds", _number(float, 1, 86400), "1800", "from a worker's start to its first token")
+    add("node-folders", _folders, "", "folders of nodes below which file:// may name a model, separated by commas")
     return _options(parser.parse_args(arguments), environment.get("POD_NAME", ""))
 
 
@@ -117,6 +119,17 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def _folders(text: str) -> tuple[str, ...]:
+    """Raises ArgumentTypeError for what is no absolute path, or the root."""
+    found = tuple(each.strip().rstrip("/") for each in text.split(",") if each.strip())
+    for each in found:
+        try:
+            NodePath(each)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{each or '/'!r}: {error}") from error
+    return found
+
+
 def _lease(read: argparse.Namespace, holder: str) -> Lease | None:
     if read.leader_elect == "false":
         return None
@@ -143,6 +156,7 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
             propagation_s=read.propagation_seconds,
             drain_s=read.drain_seconds,
             start_deadline_s=read.start_deadline_seconds,
+            node_folders=read.node_folders,
         ),
         namespaces=tuple(name.strip() for name in read.namespaces.split(",") if name.strip()),
         kubeconfig=read.kubeconfig or None,
