@@ -36,6 +36,7 @@ SERVICE_PORT = 80
 PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
 ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands for besides its own
+MEMORY_KEY = "memory.json"  # of NAME-state: what was lowered after deaths for lack of memory
 PLAN_MOUNT = "/etc/modelfleet"
 PROMISE_KEY = "promise.json"
 PROMISE_MOUNT = "/etc/modelfleet-promise"

@@ -14,8 +14,8 @@ from modelfleet.core.inputs import REVISION_DIGITS
 from modelfleet.core.plan import Plan, Planned
 from modelfleet.core.revisions import Revision
 
-_OF_THE_OPERATOR = {"image_pull_policy", "limits", "planned"}
-"""Parts of a plan that no wish decides: the operator's settings when it was made, and the figures."""
+_OF_THE_OPERATOR = {"image_pull_policy", "limits", "planned", "promise", "accelerator_memory"}
+"""Parts of a plan that no wish decides: the operator's settings and version when it was made, and the figures."""
 
 
 def adopted(entry: Mapping[str, Any], digest: str, known: Mapping[str, Revision]) -> tuple[Revision, Plan] | None:

@@ -8,6 +8,7 @@ from modelfleet.api.conditions import ConditionStatus, ConditionType, read
 from modelfleet.api.reasons import EventReason, Reason
 from modelfleet.core import raw
 from modelfleet.core.children import name_taken
+from modelfleet.core.correction import sentence
 from modelfleet.core.effects import Event
 from modelfleet.core.situation import Situation
 from modelfleet.core.status import last_decision, stored_decision
@@ -27,7 +28,7 @@ _CALM = {Reason.STARTING, Reason.SETTLED}
 def events(s: Situation, said: Mapping[ConditionType, Verdict]) -> tuple[Event, ...]:
     """One event for each changed decision; a reason that several conditions share is told once."""
     told: dict[str, Event] = {}
-    for event in (*_of_conditions(s, said), *_of_scaling(s), *_of_pod_names(s)):
+    for event in (*_of_conditions(s, said), *_of_corrections(s), *_of_scaling(s), *_of_pod_names(s)):
         told.setdefault(event.reason, event)
     return tuple(told.values())
 
@@ -49,6 +50,13 @@ def _another_revision(s: Situation) -> bool:
     """The plan is another than the one that the status tells of."""
     told = raw.text(s.world.deployment, "status", "plan", "revision")
     return s.revision is not None and told != s.revision.name
+
+
+def _of_corrections(s: Situation) -> Iterator[Event]:
+    """A revision that was made because a worker died for lack of memory."""
+    memory = s.intent.wish.plan.memory if s.intent.wish else None
+    if memory is not None and memory.steps and _another_revision(s):
+        yield Event("Warning", str(EventReason.MEMORY_CORRECTED), sentence(memory.steps[-1]))
 
 
 def _of_scaling(s: Situation) -> Iterator[Event]:

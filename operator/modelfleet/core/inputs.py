@@ -10,7 +10,7 @@ not use it; equal quantities, orders that mean nothing and spelled-out defaults 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -152,6 +152,12 @@ def digest(inputs: dict[str, Any]) -> str:
     """The SHA-256 of the inputs' canonical JSON, in hex; its first REVISION_DIGITS name the revision."""
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(text.encode()).hexdigest()
+
+
+def corrected_digest(base: str, flags: Mapping[str, str]) -> str:
+    """The hash where settings were lowered after a death for lack of memory: of the inputs' own hash and of the flags
+    with their values. Without flags it is `base`."""
+    return digest({"inputs": base, "memory": dict(flags)}) if flags else base
 
 
 def canonical_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, Any]]:

@@ -121,6 +121,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
             propagation_s=settings.propagation_s,
         ),
         planned=choice.planned,
+        accelerator_memory=str(kind.memory or ""),
         weights=weights_of(spec.model, Chosen(choice.source, choice.revisions), accelerator, settings),
         pickled=spec.model.pickled_weights is PickledWeights.ALLOW,
         promise=True,

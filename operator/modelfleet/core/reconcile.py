@@ -11,12 +11,14 @@ from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.children import Children, observe
+from modelfleet.core.corrected import decide_corrected
 from modelfleet.core.drift import image_edited, labels_kept, put_back
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
 from modelfleet.core.events import events
-from modelfleet.core.intent import Intent, decide_intent
+from modelfleet.core.intent import Intent
 from modelfleet.core.plan import Plan
 from modelfleet.core.pods import PodView, view
+from modelfleet.core.promise import keep_promise
 from modelfleet.core.render.metadata import Owner, metadata
 from modelfleet.core.render.pod import pod, pod_labels
 from modelfleet.core.render.service import service
@@ -48,10 +50,12 @@ def plan(world: World) -> Outcome:
     children = observe(world, owner)
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
-    intent = decide_intent(world, children, known)
+    intent = decide_corrected(world, children, known, pods)
     revision = current(intent.wish.digest, intent.wish.plan, known) if intent.wish else None
     step = _step(world, children, pods, intent, revision)
-    effects = (*intent.effects, *_effects(children, pods, step, revision, known))
+    promised = keep_promise(children, intent.wish.deployment) if intent.wish else ()
+    pinning = (*keep(children, revision), *promised) if revision is not None else ()
+    effects = (*intent.effects, *pinning, *_effects(children, pods, step, revision, known))
     situation = Situation(
         world=world,
         children=children,
@@ -105,8 +109,6 @@ def _effects(
     """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `revision`) nothing
     is made for a deployment that has no pods."""
     used = frozenset(pod.revision for pod in pods if pod.revision)
-    if revision is not None:
-        yield from keep(children, revision)
     for name in sorted(used & known.keys()):
         if revision is None or name != revision.name:
             yield from keep_config_map(children, known[name])

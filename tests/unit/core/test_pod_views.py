@@ -101,7 +101,7 @@ FOUND_NOT = "the image image:1 cannot be pulled: rpc error: not found;"
         pytest.param(running(1, ended("[1]")), Reason.WORKER_FAILED, "exit code", False, id="a note of another shape"),
         pytest.param(
             running(1, ended(reason="OOMKilled", exitCode=137)),
-            Reason.WORKER_FAILED,
+            Reason.HOST_OUT_OF_MEMORY,
             "for lack of memory",
             False,
             id="killed for lack of memory",

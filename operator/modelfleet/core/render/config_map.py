@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.api.values import Quantity
 from modelfleet.core.plan import Plan
 from modelfleet.core.render.metadata import Owner, metadata
 from modelfleet.core.render.weights import weights_order
@@ -33,4 +34,13 @@ def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
         "model": {"path": plan.model_path, "servedNames": list(plan.served_names)},
         "engine": engine,
         "limits": plan.limits.model_dump(mode="json", by_alias=True),
+        **_memory(plan),
     }
+
+
+def _memory(plan: Plan) -> dict[str, Any]:
+    """What the worker holds its accelerators to, where the class states it."""
+    if not plan.accelerator_memory:
+        return {}
+    stated = int(Quantity(plan.accelerator_memory).exact)
+    return {"memory": {"device": plan.device, "accelerator_bytes": stated}}
