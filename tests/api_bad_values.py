@@ -7,8 +7,8 @@ SHARE = 'a share is a percentage above 0% and below 100%, such as "99%" or "99.9
 RATE = 'a rate is a decimal number above zero, such as 12 or "0.5"'
 SOURCE = "a source is pvc://CLAIM or pvc://CLAIM/PATH; the path has letters, digits and . _ @ + = - and no '..'"
 SCHEME = (
-    "only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put the weights on a"
-    " PersistentVolumeClaim in the same namespace and name it here"
+    "a source is hf://ORG/REPO@REVISION, s3://BUCKET/PREFIX, oci://REGISTRY/REPOSITORY:TAG, pvc://CLAIM/PATH or"
+    " file:///PATH"
 )
 QUANTITY = 'a quantity is a number, with or without a unit, such as 4, "500m", 16Gi or 1500M'
 OBJECT_NAME = "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit"
@@ -40,7 +40,7 @@ VALUES = (
         'a number with a fraction must be a string: write "0.5" in quotes',
         server="must be of type",
     ),
-    Bad("a model hub as source", {"spec.model.source": "hf://meta-llama/Llama-3.1-8B"}, "spec.model.source", SCHEME),
+    Bad("a web page as source", {"spec.model.source": "https://example.com/llama"}, "spec.model.source", SCHEME),
     Bad("a source without a scheme", {"spec.model.source": "weights/llama"}, "spec.model.source", SCHEME),
     Bad("a source that climbs out", {"spec.model.source": "pvc://weights/../x"}, "spec.model.source", SOURCE),
     Bad("a source without a claim", {"spec.model.source": "pvc:///llama"}, "spec.model.source", SOURCE),

@@ -3,6 +3,7 @@
 from api_bad_values import VALUES
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
+from api_weight_cases import WEIGHT_BAD, WEIGHT_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
 NAME = (
@@ -65,6 +66,7 @@ GOOD = (
     Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
     *PLANNER_GOOD,
+    *WEIGHT_GOOD,
 )
 
 _FIELDS = (
@@ -72,8 +74,9 @@ _FIELDS = (
         "no source",
         {"spec.model": {}},
         "spec.model.source",
-        "is required: Where the weights are: pvc://CLAIM/PATH, a PersistentVolumeClaim in this namespace and the"
-        " model's folder",
+        "is required: Where the weights are: hf://ORG/REPO@REVISION, s3://BUCKET/PREFIX,"
+        " oci://REGISTRY/REPOSITORY:TAG (fetched), pvc://CLAIM/PATH (a PersistentVolumeClaim in this namespace), or"
+        " file:///PATH (a folder of the node, where the operator's settings allow it)",
         server="spec.model.source: Required value",
     ),
     Bad(
@@ -319,4 +322,4 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + PLANNER_BAD
+BAD = VALUES + _FIELDS + _ENGINE + PLANNER_BAD + WEIGHT_BAD

@@ -28,7 +28,7 @@ metadata:
   name: chat
 spec:
   model:
-    source: hf://meta-llama/Llama-3.1-8B
+    source: https://example.com/llama
     servedName: chat
   objectives:
   - name: interactive
@@ -75,8 +75,8 @@ def test_each_fault_is_one_line_with_file_line_column_field_sentence_and_rule(ca
 
     assert (status, err) == (1, [])
     assert [line.removeprefix(f"{path}:") for line in out] == [
-        "12:5: spec.model.source: only pvc://CLAIM/PATH works in this version (hf, s3, oci and file do not yet): put"
-        " the weights on a PersistentVolumeClaim in the same namespace and name it here [form-of-model-source]",
+        "12:5: spec.model.source: a source is hf://ORG/REPO@REVISION, s3://BUCKET/PREFIX,"
+        " oci://REGISTRY/REPOSITORY:TAG, pvc://CLAIM/PATH or file:///PATH [form-of-model-source]",
         "13:5: spec.model.servedName: unknown field, did you mean servedNames? [unknown-field]",
         "17:5: spec.objectives[0].tpot: a duration is whole numbers with units h, m, s or ms, such as 500ms, 30s or"
         " 1m30s [form-of-positive-duration]",
