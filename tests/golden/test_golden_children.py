@@ -31,11 +31,13 @@ def inspected() -> Any:
     fleet = PlannedFleet(planned(None))
     fleet.reconcile()
     fleet.run_jobs()
-    return next(
-        effect.manifest
-        for effect in plan(fleet.world()).effects
-        if isinstance(effect, Create) and effect.manifest["metadata"]["name"].endswith("-state")
-    )
+    return named(fleet, "-state")
+
+
+def named(fleet: Fleet, end: str) -> Any:
+    """The object that is created under a name with this `end`."""
+    created = (effect.manifest for effect in plan(fleet.world()).effects if isinstance(effect, Create))
+    return next(manifest for manifest in created if manifest["metadata"]["name"].endswith(end))
 
 
 class Dumper(yaml.SafeDumper):
@@ -52,6 +54,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "pod-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "Pod"),
     "config-map-small": lambda: created(Fleet(), "ConfigMap"),
     "config-map-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ConfigMap"),
+    "promise-small": lambda: named(Fleet(), "-promise"),
+    "promise-large": lambda: named(Fleet(large_deployment(), {"h100": large_class()}), "-promise"),
     "service": lambda: created(Fleet(), "Service"),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),

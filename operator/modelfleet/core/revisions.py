@@ -95,7 +95,7 @@ def let_go(children: Children, used: frozenset[str], known: Mapping[str, Revisio
     unused = sorted((r for r in known.values() if r.name not in used), key=lambda r: (r.number, r.name), reverse=True)
     kept = used | {revision.name for revision in unused[:HISTORY_LIMIT]}
     names_kept = {names.revision(children.owner.name, revision) for revision in kept}
-    names_kept.add(names.state(children.owner.name))
+    names_kept |= {names.state(children.owner.name), names.promise(children.owner.name)}
     doomed = (
         (item, kind)
         for kind, group in (("ConfigMap", children.config_maps), ("ControllerRevision", children.revisions))

@@ -46,7 +46,7 @@ async def delete_and_create(cluster: FakeCluster) -> None:
 async def lose_children(cluster: FakeCluster) -> None:
     """Somebody deletes the Service and the plan."""
     cluster.remove(SERVICES, KEY.name, KEY.namespace)
-    (plan,) = objects(cluster, "configmaps")
+    plan, _ = sorted(objects(cluster, "configmaps"), key=lambda one: str(one["metadata"]["name"]))
     cluster.remove(CONFIG_MAPS, plan["metadata"]["name"], KEY.namespace)
 
 
