@@ -5,6 +5,7 @@ It takes the place of the engine's Python in a plan: `STAND-IN -m vllm.entrypoin
 tests/engine/test_contract.py holds it to what the real engine does. Knobs are environment variables of the plan:
 
 STAND_IN_START_S         seconds until it listens; it says what it does meanwhile as vLLM does
+STAND_IN_LOAD_S          seconds more for the weights, STAND_IN_WARM_UP_S for what follows the cache
 STAND_IN_TOKEN_S         seconds a step takes
 STAND_IN_SEQUENCE_S      seconds more for each sequence that decodes in it
 STAND_IN_PROMPT_TOKEN_S  seconds more for each prompt token that is computed in it
@@ -40,13 +41,16 @@ from stand_in.simulation import Simulation
 
 WORKER_TITLE = "VLLM::Worker"  # as vLLM calls its worker process
 
+_LAST_WORDS_S = 1.0
+_LOADS = "[cpu_model_runner.py:68] Starting to load model {model}..."
+_WARMS = "[kv_cache_utils.py:2327] CPU KV cache size: {tokens:,} tokens"
 # What vLLM 0.32 says while it starts, and when, as parts of the whole start.
 _START_WORDS = (
-    (0.3, "Worker", "[cpu_model_runner.py:68] Starting to load model {model}..."),
+    (0.3, "Worker", _LOADS),
     (0.5, "", "Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:00<00:00, 2.00it/s]"),
     (0.7, "", "Loading safetensors checkpoint shards: 100% Completed | 2/2 [00:00<00:00, 2.00it/s]"),
     (0.7, "Worker", "[default_loader.py:501] Loading weights took 0.01 seconds"),
-    (0.9, "EngineCore", "[kv_cache_utils.py:2327] CPU KV cache size: {tokens:,} tokens"),
+    (0.9, "EngineCore", _WARMS),
     (1.0, "EngineCore", "[core.py:402] init engine (profile, create kv cache, warmup model) took 0.06 s"),
 )
 
@@ -98,6 +102,7 @@ def start(options: argparse.Namespace, knobs: Knobs) -> None:
         passed = part
         said = words.format(model=options.model, tokens=kv_blocks(options, knobs) * 16)
         say(process, f"INFO 01-01 00:00:00 {said}" if process else said)
+        time.sleep({_LOADS: knobs.load_s, _WARMS: knobs.warm_up_s}.get(words, 0.0))
 
 
 async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
@@ -122,6 +127,9 @@ async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
     else:
         processes.worker.kill()
     server.should_exit = True
+    loop.call_later(
+        _LAST_WORDS_S, setattr, server, "force_exit", True
+    )  # a handler that hangs does not keep vLLM either
     await listening
 
 

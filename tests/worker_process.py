@@ -57,7 +57,7 @@ def real_engine() -> EngineUnderTest:
     return EngineUnderTest(str(environment / "bin/python"), str(model), args, env, 4000, 240.0)
 
 
-def plan_of(under_test: EngineUnderTest, **limits: float) -> dict[str, Any]:
+def plan_of(under_test: EngineUnderTest, **limits: float | str) -> dict[str, Any]:
     """plan.json as the operator writes it."""
     bounds = {"startDeadline_s": 240, "drain_s": 120, "propagation_s": 1}
     return {
@@ -94,6 +94,10 @@ class Worker:
     async def status(self, path: str) -> Answer:
         """A request to the status port."""
         return await self._ask(self._status + path, None, {})
+
+    async def tell(self, path: str, body: Any, token: str) -> Answer:
+        """A POST to the status port with `token`, none if it is empty."""
+        return await self._ask(self._status + path, body, {"Authorization": f"Bearer {token}"} if token else {})
 
     async def metrics(self) -> dict[str, float]:
         """The worker's own page: series and value."""

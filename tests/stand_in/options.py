@@ -16,6 +16,8 @@ class Knobs:
     """What vLLM has no flag for. Times in seconds."""
 
     start_s: float = field(default_factory=lambda: _number("START_S", 0.0))
+    load_s: float = field(default_factory=lambda: _number("LOAD_S", 0.0))
+    warm_up_s: float = field(default_factory=lambda: _number("WARM_UP_S", 0.0))
     token_s: float = field(default_factory=lambda: _number("TOKEN_S", 0.001))
     sequence_s: float = field(default_factory=lambda: _number("SEQUENCE_S", 0.0))
     prompt_token_s: float = field(default_factory=lambda: _number("PROMPT_TOKEN_S", 0.0))

@@ -4,6 +4,7 @@ import os
 import sys
 
 from modelfleet_worker import preflight
+from modelfleet_worker.drain_entrance import DrainEntrance
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.goodput_part import GoodputPart
 from modelfleet_worker.health import Health
@@ -23,7 +24,14 @@ def engine_python(plan: Plan) -> str:
 
 def parts(around: Around) -> tuple[Part, ...]:
     """All parts of a worker."""
-    return (_Files(around.plan), Memory(around), StartProgress(around), Health(around), GoodputPart(around))
+    return (
+        _Files(around.plan),
+        Memory(around),
+        StartProgress(around),
+        DrainEntrance(around.drain, around.board, around.plan.limits.drain_token_sha256),
+        Health(around),
+        GoodputPart(around),
+    )
 
 
 class _Files(Part):

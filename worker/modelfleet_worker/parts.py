@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiohttp import web
 from prometheus_client.core import Metric
 
+from modelfleet_worker.drain import Drain
 from modelfleet_worker.engine_api import EngineApi
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
@@ -24,6 +26,7 @@ class Around:
     runtime: Path
     promise: Path
     board: Board
+    drain: Drain
     progress: Progress
     api: EngineApi
 
@@ -68,6 +71,10 @@ class Part:
         Called when all processes of the engine are gone, with the account of the parts before this one.
         """
         return failure
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """Paths of its own on the status port."""
+        return ()
 
     def metrics(self) -> Iterable[Metric]:
         """Families for the worker's own metrics page."""

@@ -16,11 +16,14 @@ class PlanError(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Times in seconds: from the process's start to the first token; the longest wait for requests in flight while
-    draining; how long arrivals are still served after SIGTERM, until no Service routes here any more."""
+    draining; how long arrivals are still served after SIGTERM, until no Service routes here any more.
+
+    `drain_token_sha256`: the hexadecimal digest of the token that opens the drain's entrance; empty: it is shut."""
 
     start_deadline_s: float
     drain_s: float
     propagation_s: float
+    drain_token_sha256: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +68,7 @@ def parse_plan(text: str) -> Plan:
             start_deadline_s=read.field("limits.startDeadline_s", _seconds),
             drain_s=read.field("limits.drain_s", _seconds),
             propagation_s=read.field("limits.propagation_s", _seconds),
+            drain_token_sha256=read.field("limits.drainTokenSha256", _sha256, ""),
         ),
         memory=MemoryPlan(
             device=read.field("memory.device", _text, ""),
@@ -129,6 +133,12 @@ def _text_map(value: Any) -> Mapping[str, str]:
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("a whole number of at least 1")
+    return value
+
+
+def _sha256(value: Any) -> str:
+    if not isinstance(value, str) or len(value) != 64 or set(value) - set("0123456789abcdef"):
+        raise ValueError("a SHA-256 in hexadecimal")
     return value
 
 

@@ -1,7 +1,8 @@
 """The status port: probes for the kubelet, a compact metrics page for the operator, the engine's for Prometheus."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -26,6 +27,7 @@ class Status:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Page(revision, progress, board))
         self._registry.register(_Parts(parts))
+        self._routes = [route for part in parts for route in part.routes()]
 
     def app(self) -> web.Application:
         """The web application."""
@@ -35,10 +37,12 @@ class Status:
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/metrics/engine", self._engine_metrics)
+        app.router.add_routes(self._routes)
         return app
 
     async def _startup(self, _: web.Request) -> web.Response:
-        return _answer(self._progress.phase is None, *self._why_not_started())
+        value = {"phase": self._progress.phase, **self._progress.outlook.to_json()}
+        return _answer(self._progress.phase is None, *self._why_not_started(), start=value, headers=self._try_again())
 
     async def _live(self, _: web.Request) -> web.Response:
         """This answer proves the supervisor alive; the state is `gone` from the engine's end on."""
@@ -48,7 +52,7 @@ class Status:
     async def _ready(self, _: web.Request) -> web.Response:
         state = self._progress.state
         if state is State.STARTING:
-            return _answer(False, *self._why_not_started())
+            return _answer(False, *self._why_not_started(), headers=self._try_again())
         if state is not State.SERVING:
             return _answer(False, "Draining", f"{self._board.read().in_flight} requests in flight")
         if not await self._api.healthy():
@@ -60,6 +64,11 @@ class Status:
         if phase is None:
             return "Started", "the engine generated a token"
         return "Starting", f"phase {phase}"
+
+    def _try_again(self) -> dict[str, str]:
+        """Retry-After while the engine starts, where an earlier start tells how long it takes; else nothing."""
+        after_s = self._progress.outlook.retry_after_s
+        return {} if after_s is None or self._progress.phase is None else {"Retry-After": str(after_s)}
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -110,5 +119,8 @@ class _Parts(Collector):
             yield from part.metrics()
 
 
-def _answer(good: bool, reason: str, message: str) -> web.Response:
-    return web.json_response({"ok": good, "reason": reason, "message": message}, status=200 if good else 503)
+def _answer(
+    good: bool, reason: str, message: str, *, headers: Mapping[str, str] | None = None, **more: Any
+) -> web.Response:
+    value = {"ok": good, "reason": reason, "message": message, **more}
+    return web.json_response(value, status=200 if good else 503, headers=headers)

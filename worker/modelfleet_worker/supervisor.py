@@ -22,6 +22,7 @@ from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
+from modelfleet_worker.roles import Leader, Role
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress, State
 from modelfleet_worker.status import Status
@@ -67,12 +68,15 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._token = secrets.token_hex(16)
         self._api = EngineApi(places.http_port, self._token)
-        self._first_token = starting.FirstToken(self._api, plan.served_names[0])
+        drain = Drain(self._board, plan.limits)
+        first_token = starting.FirstToken(self._api, plan.served_names[0])
+        self._role: Role = Leader(first_token, drain, self._board, self._progress)
         around = Around(
             plan=plan,
             runtime=places.runtime,
             promise=places.promise,
             board=self._board,
+            drain=drain,
             progress=self._progress,
             api=self._api,
         )
@@ -150,28 +154,21 @@ class Supervisor:
             await self._start(engine, found)
             if not self._stop.is_set():
                 await self._serve(engine, found)
-            if self._progress.state is State.SERVING:
-                await self._drain(engine, found)
+            await self._finish(engine, found)
         if not await engine.stop(STOP_TIMEOUT_S):
             _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
 
     async def _start(self, engine: Engine, found: Watchers) -> None:
         """Returns when the engine serves, or when a stop is asked for."""
-        generates = self._generates()
         try:
-            ended = await first(self._left_s(), self._stop.wait(), _breaks(engine, found), generates)
+            ended = await first(self._left_s(), self._stop.wait(), _breaks(engine, found), self._role.started())
         except NotServedError as error:
             raise _BrokenError(starting.not_served(self._plan.served_names[0], error, engine.log)) from error
         if ended is None:
-            deadline_s, waits_for = self._plan.limits.start_deadline_s, self._first_token.waits_for
-            raise _BrokenError(starting.start_timeout(deadline_s, waits_for, engine.log))
-        if ended == 2 and not self._board.read().gates:
-            raise _BrokenError(starting.ungated(engine.log))
-
-    async def _generates(self) -> None:
-        await self._first_token.healthy()
-        self._progress.enter(Phase.FIRST_TOKEN, time.monotonic())
-        await self._first_token.generated()
+            deadline_s = self._plan.limits.start_deadline_s
+            raise _BrokenError(starting.start_timeout(deadline_s, self._role.waits_for, engine.log))
+        if ended == 2 and (fault := self._role.fault(engine.log)):
+            raise _BrokenError(fault)
 
     async def _serve(self, engine: Engine, found: Watchers) -> None:
         """Returns when a stop is asked for."""
@@ -182,10 +179,15 @@ class Supervisor:
         _log.info("serving %s (%s)", ", ".join(self._plan.served_names), took)
         await first(None, _breaks(engine, found), self._stop.wait())
 
-    async def _drain(self, engine: Engine, found: Watchers) -> None:
-        """Returns when requests in flight have finished."""
-        self._progress.state = State.DRAINING
-        await first(None, Drain(self._board, self._plan.limits).run(), _breaks(engine, found))
+    async def _finish(self, engine: Engine, found: Watchers) -> None:
+        """Returns when the engine may be told to end."""
+        served = self._progress.state is State.SERVING
+        self._progress.state = State.DRAINING if served else self._progress.state
+        try:
+            await first(None, self._role.finished(served=served), _breaks(engine, found))
+        except _BrokenError:
+            if not self._role.engine_may_end:
+                raise
 
     def _left_s(self) -> float:
         """What is left of the start's deadline."""
