@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+from worker_process import EngineUnderTest
 
 _V1, _V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
 _HOLD = """
@@ -33,6 +36,15 @@ class Cgroup:
     def limit(self, size_bytes: int) -> None:
         """Processes of the cgroup get no more than this."""
         (self._folder / ("memory.limit_in_bytes" if self._version == 1 else "memory.max")).write_text(str(size_bytes))
+
+    def as_container(self, engine: EngineUnderTest, folder: Path) -> EngineUnderTest:
+        """The engine with this cgroup mounted where a container finds its own: vLLM looks nowhere else for a limit."""
+        mount = _V1 if self._version == 1 else _V2
+        inside = f'mount --bind {self._folder} {mount} && exec {engine.python} "$@"'
+        python = folder / "contained"
+        python.write_text(f"#!/bin/sh\nexec unshare --mount sh -c '{inside}' sh \"$@\"\n")
+        python.chmod(0o755)
+        return replace(engine, python=str(python))
 
     @property
     def used_bytes(self) -> int:

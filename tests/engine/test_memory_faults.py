@@ -78,7 +78,8 @@ async def test_a_share_that_is_more_than_the_node_has_is_refused_before_the_engi
 async def test_a_share_that_the_engine_itself_finds_too_high(engine: EngineUnderTest, tmp_path: Path) -> None:
     with memory_cgroup("share") as group:
         group.limit(3 * GIB)
-        async with worker_of(other(engine, "--gpu-memory-utilization=0.9"), tmp_path, group) as worker:
+        contained = group.as_container(other(engine, "--gpu-memory-utilization=0.9"), tmp_path)
+        async with worker_of(contained, tmp_path, group) as worker:
             said = await death(worker, "fraction too high", "0.9 of 3 GiB, of which the engine's imports leave less")
     assert said["reason"] == "MemoryFractionTooHigh"
     assert said["correction"]["before"] == "0.9"
@@ -118,7 +119,7 @@ async def test_a_foreign_process_that_takes_the_memory_while_the_engine_serves(
 async def test_a_long_prompt_whose_log_probabilities_do_not_fit(engine: EngineUnderTest, tmp_path: Path) -> None:
     model = with_large_vocabulary(Path(engine.model), tmp_path / "large")
     with memory_cgroup("spike") as group:
-        large = replace(other(engine, "--max-num-batched-tokens=4096", without="-"), model=str(model))
+        large = replace(other(engine, "--max-num-batched-tokens=4096", without="none"), model=str(model))
         async with worker_of(large, tmp_path, group) as worker:
             await worker.until_ready(PATIENCE_S)
             group.limit(group.used_bytes + 500 * MIB)

@@ -59,7 +59,7 @@ class Host:
             return None
         try:
             return self._read_v2(self._folder) if self._version == 2 else self._read_v1(self._folder)
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError):
             return None
 
     def node(self) -> Node | None:

@@ -43,6 +43,7 @@ from modelfleet_worker.recent_inputs import Input
 _KILLED = -9
 _LONG_SHARE = 0.5  # of the longest prompt that the engine takes: a prompt from here on is a long one
 _LONG_TOKENS = 4096  # where the plan does not say the context
+_KV_SHARE = 0.1
 _WARM_UP = re.compile(r"warming up|in capture_model|in capture_graph|lowering max_num_seqs or gpu_memory_utilization")
 _BY_TOKENS = {Mechanism.PROMPT_LOGPROBS, Mechanism.CONTEXT_WORKSPACE}
 _RAISE_HOST = "Raise the class's hostPerAccelerator.memory, or see what else runs in the container."
@@ -134,9 +135,9 @@ def _killed(failure: Failure, facts: Facts) -> Failure | None:
 
 
 def _host(facts: Facts, kill: str) -> Failure:
-    step = lower_memory(facts.settings) if facts.on_cpu else None
+    step = lower_memory(facts.settings) if facts.on_cpu and _kv_counts(facts) else None
     remedy = f"{remedy_of(step).rstrip('.')}, or raise the class's hostPerAccelerator.memory." if step else _RAISE_HOST
-    own = max((sample.own_bytes for sample in facts.ring), default=0)
+    own = max((sample.own_bytes for sample in facts.ring[-5:]), default=0)
     held = f"; its processes held {size(own)} when they were last looked at" if own else ""
     return Failure(
         reason=Reason.HOST_OUT_OF_MEMORY,
@@ -144,6 +145,12 @@ def _host(facts: Facts, kill: str) -> Failure:
         remedy=remedy,
         correction=as_json(step),
     )
+
+
+def _kv_counts(facts: Facts) -> bool:
+    """Whether a smaller KV cache would be felt: one of known size that is little of the limit would not."""
+    kv = facts.settings.kv_bytes
+    return kv is None or kv >= _KV_SHARE * _limit(facts)
 
 
 def _gave_up(failure: Failure, facts: Facts) -> Failure | None:

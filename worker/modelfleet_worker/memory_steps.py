@@ -44,7 +44,7 @@ def lower_memory(
         return _lower_kv(settings.kv_bytes, free_bytes - math.ceil(_SPARE * total_bytes) if wanted_bytes else None)
     now = settings.fraction
     fits = free_bytes / total_bytes - _SPARE if wanted_bytes and total_bytes else now - _FRACTION_SMALL_STEP
-    lowered = max(_down(min(fits, now - 0.01)), _down(now - FRACTION_STEP), _LOWEST_FRACTION)
+    lowered = max(_down(min(fits, now - 0.01)), _up(now - FRACTION_STEP), _LOWEST_FRACTION)
     if lowered >= now:
         return None
     return Correction(flag=FRACTION, value=f"{lowered:.2f}", before=f"{now:g}")
@@ -86,3 +86,8 @@ def _lower_kv(now: int, fits: int | None) -> Correction | None:
 def _down(fraction: float) -> float:
     """Two decimals, rounded down; the small addition keeps 0.89 from becoming 0.88 by its binary form."""
     return math.floor(fraction * 100 + 1e-6) / 100
+
+
+def _up(fraction: float) -> float:
+    """Two decimals, rounded up, so that no step is larger than it may be."""
+    return math.ceil(fraction * 100 - 1e-6) / 100
