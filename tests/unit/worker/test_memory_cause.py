@@ -35,15 +35,15 @@ WORKER_KILLED = (
 )
 OUT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 138.00 MiB. GPU 0 has a total capacity of 79.15 GiB"
-    " of which 2.19 MiB is free. Including non-PyTorch memory, this process has 79.12 GiB memory in use. Of the allocated"
-    " memory 71.57 GiB is allocated by PyTorch, with 39.77 MiB allocated in private pools (e.g., CUDA Graphs), and"
+    " of which 2.19 MiB is free. Including non-PyTorch memory, this process has 79.12 GiB memory in use. Of the"
+    " allocated memory 71.57 GiB is allocated by PyTorch, with 39.77 MiB allocated in private pools (e.g., CUDA Graphs), and"
     " 61.60 MiB is reserved by PyTorch but unallocated."
 )
 OUT_UNNAMED = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.82 GiB. GPU 0 has a total capacity of 79.14 GiB of"
     " which 3.02 GiB is free. Process 3620138 has 76.10 GiB memory in use. Of the allocated memory 75.34 GiB is"
-    " allocated by PyTorch, with 58.00 MiB allocated in private pools (e.g., CUDA Graphs), and 75.30 MiB is reserved by PyTorch"
-    " but unallocated."
+    " allocated by PyTorch, with 58.00 MiB allocated in private pools (e.g., CUDA Graphs), and 75.30 MiB is reserved"
+    " by PyTorch but unallocated."
 )
 OUT_BESIDE = OUT.replace("Including", "Process 77 has 30.00 GiB memory in use. Including").replace("79.12", "48.00")
 OUT_SPLIT = OUT.replace("61.60 MiB is reserved", "6.39 GiB is reserved")
