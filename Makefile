@@ -63,6 +63,10 @@ e2e-faults: prepare ## every fault of a proxy between operator and API server (2
 e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the real engine while requests flow
 	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
 
+.PHONY: e2e-memory
+e2e-memory: prepare ## every cause of a death for lack of memory, and of other deaths, provoked on the real engine (root)
+	@$(BIN)/pytest --thorough -q -s tests/engine/test_memory_faults.py
+
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
