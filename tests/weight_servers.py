@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,12 +49,14 @@ class Shelf:
     sent: list[tuple[str, int, int]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     bytes_per_s: float = 0.0
+    on_fault: Callable[[str], None] = lambda _: None
     lock: Any = field(default_factory=threading.Lock)
 
     def fault(self, path: str) -> Fault | None:
         with self.lock:
             for end, orders in self.faults.items():
                 if path.endswith(end) and orders:
+                    self.on_fault(path)
                     return orders.pop(0)
         return None
 
@@ -95,10 +97,10 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
 
-    def do_HEAD(self) -> None:  # noqa: N802 (the standard library's name)
+    def do_HEAD(self) -> None:
         self.do_GET()
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self.shelf.asked.append(self.path)
         self.answer(urlsplit(self.path))
 

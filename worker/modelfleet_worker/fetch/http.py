@@ -11,7 +11,6 @@ import httpx2
 from modelfleet_worker.failure import Reason
 from modelfleet_worker.fetch.remote import Body, FetchError, TransientError
 
-CHUNK_BYTES = 1 << 20
 _REDIRECTS = 5
 _LONGEST_WAIT_S = 120.0
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -99,7 +98,7 @@ def _start(answer: httpx2.Response, offset: int) -> int:
 
 def _chunks(answer: httpx2.Response) -> Iterator[bytes]:
     try:
-        yield from answer.iter_raw(CHUNK_BYTES)
+        yield from answer.iter_raw()  # as they come: what waits to fill a block is lost in a reset
     except httpx2.HTTPError as error:
         raise TransientError(said(error)) from error
 

@@ -63,12 +63,12 @@ class Objects:
         found: list[RemoteFile] = []
         try:
             for batch in obstore.list(self._store, prefix=prefix or None, chunk_size=1000):
-                found += [_file(entry, prefix) for entry in batch]
+                found += [_file(entry, prefix) for entry in batch if entry["path"].startswith(prefix)]
                 if len(found) > MOST_FILES:
                     break
         except exceptions.BaseError as error:
             raise self._error(error) from error
-        files = tuple(file for file in found if file.path and not file.path.endswith("/"))
+        files = tuple(_without_folders(found))
         if not files:
             raise FetchError(
                 Reason.MODEL_NOT_FOUND, f"There is nothing at {self._where}.", "Correct spec.model.source."
@@ -106,7 +106,13 @@ class Objects:
             return http.refused(f"The server refuses to list {self._where}{_code(text)}")
         if isinstance(error, exceptions.NotFoundError) or "NoSuchBucket" in text:
             return FetchError(Reason.MODEL_NOT_FOUND, f"There is no {self._where}.", "Correct spec.model.source.")
-        return TransientError(f"{self._where} cannot be listed: {_first_line(text)}")
+        if "invalid path" in text:
+            return FetchError(
+                Reason.MODEL_REFUSED,
+                f"{self._where} has a name that is no plain path below the model's folder: {_first_line(text)}.",
+                "Rename that object, or do not use this source.",
+            )
+        return TransientError(f"{self._where}: {_first_line(text)}")
 
 
 def changed(where: str, how: str) -> FetchError:
@@ -120,6 +126,18 @@ def changed(where: str, how: str) -> FetchError:
 
 def _file(entry: Any, prefix: str) -> RemoteFile:
     return RemoteFile(entry["path"].removeprefix(prefix), int(entry["size"]), None, str(entry["e_tag"] or ""))
+
+
+def _without_folders(found: list[RemoteFile]) -> Iterator[RemoteFile]:
+    """Consoles mark a folder by an empty object of its name."""
+    folders = {parent for file in found for parent in _parents(file.path)}
+    return (file for file in found if file.path and (file.size or file.path not in folders))
+
+
+def _parents(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _code(text: str) -> str:

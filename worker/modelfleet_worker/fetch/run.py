@@ -102,7 +102,8 @@ def _fetch(errand: Errand) -> None:
 def _bring(errand: Errand, store: Store, progress: Progress) -> dict[str, Any]:
     """Fetches what is missing and publishes it."""
     order = errand.order
-    source = open_source(order.source, order.revision, order.endpoint, errand.secret, errand.patience)
+    revision = order.revision or order.source.revision
+    source = open_source(order.source, revision, order.endpoint, errand.secret, errand.patience)
     listing = listed(source, errand.patience)
     files = wanted(listing, pickled=order.pickled, code=order.code)
     _check_revision(order, listing, files)
