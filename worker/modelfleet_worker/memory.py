@@ -55,7 +55,7 @@ class Memory(Part):
         return Equipment()
 
     def heard(self, line: str) -> None:
-        if not self._serves and self._around.progress.state is not State.STARTING:
+        if not self._serves and self._around.progress.state in (State.SERVING, State.DRAINING):
             self._serves = True
             self._listener.forget_start()
         self._listener.add(line)

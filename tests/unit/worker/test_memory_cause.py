@@ -36,8 +36,8 @@ WORKER_KILLED = (
 OUT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 138.00 MiB. GPU 0 has a total capacity of 79.15 GiB"
     " of which 2.19 MiB is free. Including non-PyTorch memory, this process has 79.12 GiB memory in use. Of the"
-    " allocated memory 71.57 GiB is allocated by PyTorch, with 39.77 MiB allocated in private pools (e.g., CUDA Graphs),"
-    " and 61.60 MiB is reserved by PyTorch but unallocated."
+    " allocated memory 71.57 GiB is allocated by PyTorch, with 39.77 MiB allocated in private pools (e.g., CUDA"
+    " Graphs), and 61.60 MiB is reserved by PyTorch but unallocated."
 )
 OUT_UNNAMED = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.82 GiB. GPU 0 has a total capacity of 79.14 GiB of"
