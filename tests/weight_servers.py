@@ -284,12 +284,18 @@ class RegistryHandler(Handler):
         return json.dumps({"schemaVersion": 2, "layers": layers}).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is killed is what the tests are about."""
+
+
 @contextmanager
 def serving(handler: type[Handler], shelf: Shelf, host: str = "127.0.0.1", **more: Any) -> Iterator[str]:
     """The server's address, HOST:PORT."""
     bound = type("Bound", (handler,), {"shelf": shelf, **more})
-    server = ThreadingHTTPServer((host, 0), bound)
-    server.daemon_threads = True
+    server = _Server((host, 0), bound)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

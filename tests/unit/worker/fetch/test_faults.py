@@ -99,7 +99,7 @@ def test_a_wrong_checksum_is_tried_twice_and_never_published(dialect: Dialect, t
 
 
 def test_holes_that_a_power_cut_left_are_found_and_mended(tmp_path: Path) -> None:
-    shelf = HUB.shelf(model(), faults={SHARD: [Fault(after=200_000)] * 9})
+    shelf = HUB.shelf(model(), faults={SHARD: [Fault(after=200_000), Fault(status=403)]})
     assert fetched(HUB, shelf, tmp_path / "store") is not None
     for part in (tmp_path / "store" / "partial" / "k1" / "parts").iterdir():
         with part.open("r+b") as file:
@@ -158,7 +158,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 def test_a_link_in_the_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
-    shelf = HUB.shelf(model(), faults={SHARD: [Fault(after=200_000)] * 9})
+    shelf = HUB.shelf(model(), faults={SHARD: [Fault(after=200_000), Fault(status=403)]})
     assert fetched(HUB, shelf, tmp_path / "store") is not None
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
