@@ -5,7 +5,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,9 +36,11 @@ _log = logging.getLogger(__name__)
 class Memory(Part):
     """Samples every PERIOD_S, in a thread, and keeps the last KEPT_S."""
 
-    def __init__(self, around: Around, host: Host | None = None) -> None:
+    def __init__(self, around: Around, devices: Callable[[], Devices] = NvmlDevices) -> None:
+        """`devices` opens the driver's library; it raises DevicesError."""
         self._around = around
-        self._host = host or Host()
+        self._open = devices
+        self._host = Host()
         self._settings = engine_settings(around.plan.args)
         self._devices: Devices | None = None
         self._listener = Listener()
@@ -98,7 +100,7 @@ class Memory(Part):
     def _check(self) -> Failure | None:
         stated = self._around.plan.memory
         try:
-            self._devices = NvmlDevices()
+            self._devices = self._open()
             devices = self._devices.read()
             self._devices.xids()  # those of before are nobody's
         except DevicesError as error:

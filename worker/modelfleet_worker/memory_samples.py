@@ -9,6 +9,7 @@ from modelfleet_worker.devices import Device
 HOST_TOLERANCE_BYTES = 128 << 20
 """What others may hold in our container's memory before they are named: a shell, a probe."""
 
+_NODE_SHARE = 0.1
 _MIB, _GIB = 1 << 20, 1 << 30
 
 
@@ -81,8 +82,9 @@ def in_container(samples: Sequence[Sample]) -> Foreign | None:
 
 
 def on_node(sample: Sample, at_least_bytes: int) -> Foreign | None:
-    """A single process on the node that holds so much that the rest would have sufficed without it."""
-    large = [held for held in sample.on_node if held.anonymous_bytes >= max(at_least_bytes, HOST_TOLERANCE_BYTES)]
+    """A single process that holds a tenth of the node or more, and at least so much. Smaller ones are what a node has."""
+    least_bytes = max(at_least_bytes, _NODE_SHARE * sample.host_total_bytes)
+    large = [held for held in sample.on_node if held.anonymous_bytes >= least_bytes]
     if not large:
         return None
     return Foreign(used_bytes=large[0].anonymous_bytes, where="the node's memory", names=_names(large[:1]))
