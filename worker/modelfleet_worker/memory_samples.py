@@ -82,7 +82,7 @@ def in_container(samples: Sequence[Sample]) -> Foreign | None:
 
 
 def on_node(sample: Sample, at_least_bytes: int) -> Foreign | None:
-    """A single process that holds a tenth of the node or more, and at least so much. Smaller ones are what a node has."""
+    """A single process that holds a tenth of the node or more, and at least so much. A node has smaller ones."""
     least_bytes = max(at_least_bytes, _NODE_SHARE * sample.host_total_bytes)
     large = [held for held in sample.on_node if held.anonymous_bytes >= least_bytes]
     if not large:
