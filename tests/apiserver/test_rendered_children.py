@@ -57,7 +57,24 @@ def named(fleet: Fleet, of: dict[str, Any]) -> dict[str, Any]:
     return dict(merged(of, {"metadata": metadata, "spec": {"accelerators": {"classes": [fleet.class_name]}}}))
 
 
-@pytest.mark.parametrize("of", [pytest.param(deployment(), id="small"), pytest.param(large_deployment(), id="large")])
+FETCHED = deployment(
+    model={
+        "source": "hf://org/model@0123456789abcdef0123456789abcdef01234567",
+        "endpoint": "https://hub.example.com",
+        "credentialsSecretRef": {"name": "hub-token"},
+        "cache": {"claimName": "weights"},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(deployment(), id="small"),
+        pytest.param(large_deployment(), id="large"),
+        pytest.param(FETCHED, id="fetched"),
+    ],
+)
 async def test_the_api_server_takes_every_child_and_adds_nothing_that_reads_as_drift(
     restricted: Fleet, real: KubernetesCluster, of: dict[str, Any]
 ) -> None:

@@ -1,18 +1,21 @@
 """Every child object and some whole statuses as committed YAML. `make golden` rewrites them; read the diff."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from builders import Fleet, deployment, large_class, large_deployment, manual
+from builders import SETTINGS, Fleet, deployment, large_class, large_deployment, manual
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
 from planner_worlds import PlannedFleet, planned
+from weight_worlds import CACHE, COMMIT, HUB_MODEL, fetching
 
 HERE = Path(__file__).parent / "children"
+AT_COMMIT = {"source": f"hf://org/model@{COMMIT}"}
 
 
 def created(fleet: Fleet, kind: str) -> Any:
@@ -56,6 +59,15 @@ CASES: dict[str, Callable[[], Any]] = {
     "config-map-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ConfigMap"),
     "promise-small": lambda: named(Fleet(), "-promise"),
     "promise-large": lambda: named(Fleet(large_deployment(), {"h100": large_class()}), "-promise"),
+    "pod-fetched-node": lambda: created(fetching(HUB_MODEL | AT_COMMIT, cache=CACHE), "Pod"),
+    "pod-fetched-claim": lambda: created(fetching(HUB_MODEL | AT_COMMIT | {"cache": {"claimName": "big"}}), "Pod"),
+    "pod-fetched-alone": lambda: created(fetching(AT_COMMIT), "Pod"),
+    "pod-node-folder": lambda: created(
+        fetching({"source": "file:///mnt/models/llama"}, settings=replace(SETTINGS, node_folders=("/mnt/models",))),
+        "Pod",
+    ),
+    "config-map-fetched": lambda: created(fetching(HUB_MODEL | AT_COMMIT, cache=CACHE), "ConfigMap"),
+    "job-inspect-fetched": lambda: created(fetching(), "Job"),
     "service": lambda: created(Fleet(), "Service"),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),

@@ -178,3 +178,50 @@ def test_what_a_pod_takes_of_its_node() -> None:
     raw = pod({})
     raw["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m", "memory": "1Gi", "gpu": 2, "odd": "much"}}
     assert view(raw, "chat").requests == {"cpu": 1.5, "memory": 1024.0**3, "gpu": 2.0, "odd": 0.0, "pods": 1.0}
+
+
+def fetching(status: dict[str, Any]) -> dict[str, Any]:
+    """A pod whose worker waits for the container that fetches."""
+    return {
+        "phase": "Pending",
+        "initContainerStatuses": [{"name": "fetch", "restartCount": 0, **status}],
+        "containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "PodInitializing"}}}],
+    }
+
+
+FULL = {"reason": "DiskFull", "message": "The volume has 1 GB free.", "remedy": "Give it more room."}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "says"),
+    [
+        pytest.param({"state": {"running": {}}}, None, "", id="one that fetches has no failure"),
+        pytest.param({"state": {"terminated": {"exitCode": 0}}}, None, "", id="one that is done has none"),
+        pytest.param(
+            {"state": {"terminated": ended(json.dumps(FULL))}},
+            Reason.DISK_FULL,
+            "The volume has 1 GB free; Give it more room",
+            id="its own words",
+        ),
+        pytest.param(
+            {
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": ended(json.dumps(FULL))},
+            },
+            Reason.DISK_FULL,
+            "The volume has 1 GB free; Give it more room",
+            id="the same while it waits in back-off",
+        ),
+        pytest.param(
+            {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "hub" not found'}}},
+            Reason.CONTAINER_CONFIG_ERROR,
+            'secret "hub" not found',
+            id="a Secret that is missing",
+        ),
+    ],
+)
+def test_a_container_that_fetches_tells_why(status: dict[str, Any], reason: Reason | None, says: str):
+    seen = view(pod(fetching(status)), "chat")
+    failure = seen.failure
+    assert (failure.reason if failure else None) == reason
+    assert says in (failure.message if failure else "")
