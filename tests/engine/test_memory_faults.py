@@ -160,6 +160,7 @@ async def test_a_process_that_somebody_kills(engine: EngineUnderTest, tmp_path: 
         os.kill(next(pid for pid in worker.below if title.encode() in command_line(pid)), signal.SIGKILL)
         said = await death(worker, "SIGKILL", f"of {title}")
     assert said["reason"] == "EngineDied"
+    assert "no kill for lack of memory was counted" in said["message"]
     assert "correction" not in said
 
 

@@ -24,6 +24,7 @@ _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 _ECHO = re.compile(
     r"Engine core initialization failed|EngineDeadError|EngineCore encountered|WorkerProc initialization failed"
 )
+_CORE_DEAD, _CORE_SPOKE = re.compile(r"EngineDeadError"), re.compile(r"EngineCore encountered a fatal error")
 _WORKER_DIED = re.compile(r"Worker proc \S+ died unexpectedly(?: \(exit code: (?P<code>-?\d+))?")
 
 
@@ -140,7 +141,7 @@ class Evidence:
         self._last: deque[str] = deque(maxlen=_LOG_LINES)
         self._first: dict[Reason, str] = {}
         self._exception = ""
-        self._worker_died = False
+        self._worker_died = self._core_dead = self._core_spoke = False
         self._worker_code: int | None = None
 
     def add(self, line: str) -> None:
@@ -154,6 +155,8 @@ class Evidence:
                 self._first[rule.reason] = words
         if not self._exception and _EXCEPTION.match(words) and not _ECHO.search(words):
             self._exception = words
+        self._core_dead = self._core_dead or _CORE_DEAD.search(words) is not None
+        self._core_spoke = self._core_spoke or _CORE_SPOKE.search(words) is not None
         if died := _WORKER_DIED.search(words):
             self._worker_died = True
             self._worker_code = int(died["code"]) if died["code"] else self._worker_code
@@ -187,6 +190,8 @@ class Evidence:
         message = f"The engine ended {doing}, {_how(exit_code)}"
         if self._worker_died:
             message += f", after one of its workers ended {_how(self._worker_code)}"
+        elif self._core_dead and not self._core_spoke and not starting:
+            message += ", after its engine core ended without a word"
         elif self._exception:
             message += f": {_sentence(self._exception)}"
         killed = -9 in (exit_code, self._worker_code)

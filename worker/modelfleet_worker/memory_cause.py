@@ -120,18 +120,25 @@ def _refused_share(failure: Failure, facts: Facts) -> Failure | None:
 
 
 def _killed(failure: Failure, facts: Facts) -> Failure | None:
-    if _KILLED not in (failure.exit_code, facts.said.worker_code) and facts.oom_kills <= 0:
-        return None
+    killed = _KILLED in (failure.exit_code, facts.said.worker_code)
     if facts.oom_kills <= 0:
-        told = facts.after is not None and facts.after.host is not None
-        why = "no kill for lack of memory was counted in the container, so somebody sent it" if told else ""
-        return replace(failure, message=f"{failure.message.rstrip('.')}; {why}.", remedy=_WHO) if told else None
+        return _by_somebody(failure, facts, killed) if killed or facts.said.silent else None
     limit = f"at the container's limit of {size(_limit(facts))}" if _limit(facts) else "for lack of memory on the node"
     kill = f"the kernel killed a process of the engine {limit}"
     foreign = in_container(_around_death(facts))
     if foreign is not None:
         return taken_by(foreign, kill)
     return _spike(facts, kill) or _host(facts, kill)
+
+
+def _by_somebody(failure: Failure, facts: Facts, killed: bool) -> Failure | None:
+    """A process ended without a word, and the kernel counted no kill for lack of memory. Without a cgroup nobody
+    counts."""
+    if facts.after is None or facts.after.host is None or facts.said.out_of_memory:
+        return None
+    so = "so somebody sent it" if killed else "so somebody ended it, or it crashed"
+    why = f"no kill for lack of memory was counted in the container, {so}"
+    return replace(failure, message=f"{failure.message.rstrip('.')}; {why}.", remedy=_WHO)
 
 
 def _host(facts: Facts, kill: str) -> Failure:

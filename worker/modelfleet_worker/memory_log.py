@@ -71,6 +71,8 @@ class Said:
     prompts_tokens: tuple[int, ...] = ()
     budget_tokens: int | None = None
     worker_code: int | None = None
+    silent: bool = False
+    """A process of the engine ended without a word and without a known exit code."""
 
 
 @dataclass
@@ -84,6 +86,9 @@ class Listener:
     _prompts: tuple[int, ...] = ()
     _budget: int | None = None
     _worker_code: int | None = None
+    _worker_died: bool = False
+    _core_dead: bool = False
+    _core_spoke: bool = False
 
     def add(self, line: str) -> None:
         """One line as the engine wrote it."""
@@ -93,13 +98,19 @@ class Listener:
         words = clean(line)
         if found := _BUDGET.search(words):
             self._budget = int(found[1])
-        if (died := _WORKER_DIED.search(words)) and died[1]:
-            self._worker_code = int(died[1])
+        self._note_deaths(words)
         if not self._short and _SHORT.search(words):
             self._short = words
         if not self._out and _OUT.search(words):
             self._out, self._frames = _whole(line), "\n".join((*self._before, words))
         self._before.append(words)
+
+    def _note_deaths(self, words: str) -> None:
+        if died := _WORKER_DIED.search(words):
+            self._worker_died = True
+            self._worker_code = int(died[1]) if died[1] else self._worker_code
+        self._core_dead = self._core_dead or "EngineDeadError" in words
+        self._core_spoke = self._core_spoke or "EngineCore encountered a fatal error" in words
 
     def forget_start(self) -> None:
         """The engine serves: words of the start explain nothing any more."""
@@ -122,6 +133,7 @@ class Listener:
             prompts_tokens=self._prompts,
             budget_tokens=self._budget,
             worker_code=self._worker_code,
+            silent=self._worker_code is None and (self._worker_died or (self._core_dead and not self._core_spoke)),
         )
 
     def _others(self) -> int:

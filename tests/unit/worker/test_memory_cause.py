@@ -190,6 +190,20 @@ def test_a_start(seen, lines, reason, words):
             id="a kill that the kernel did not count",
         ),
         pytest.param(
+            CPU,
+            [WORKER_KILLED.replace("-9", "None"), "EngineCore encountered a fatal error.", DIED],
+            "EngineDied",
+            "without a known exit code; no kill for lack of memory was counted in the container, so somebody ended it",
+            id="a worker whose exit code vLLM did not get",
+        ),
+        pytest.param(
+            CPU,
+            [DIED],
+            "EngineDied",
+            "after its engine core ended without a word; no kill for lack of memory was counted",
+            id="an engine core that is gone",
+        ),
+        pytest.param(
             ALONE,
             [OUT],
             "MemoryFractionTooHigh",
@@ -231,7 +245,9 @@ def test_a_start(seen, lines, reason, words):
         pytest.param(
             {**ALONE, "xids": (Xid("GPU-6c1b", 48),)}, [DIED], "AcceleratorFaulty", "XID 48", id="a fault of the device"
         ),
-        pytest.param(CPU, [DIED], "EngineDied", "The engine ended while it served", id="nothing about memory"),
+        pytest.param(
+            CPU, ["AssertionError: x", "EngineCore encountered a fatal error.", DIED], "EngineDied", "x.", id="a bug"
+        ),
     ],
 )
 def test_a_death_while_it_served(seen, lines, reason, words):
