@@ -67,6 +67,10 @@ e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the
 e2e-memory: prepare ## every cause of a death for lack of memory, and of other deaths, provoked on the real engine (root)
 	@$(BIN)/pytest --thorough -q -s tests/engine/test_memory_faults.py
 
+.PHONY: e2e-drain
+e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a start, engines that hang
+	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain.py
+
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json

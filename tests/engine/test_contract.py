@@ -4,16 +4,19 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from modelfleet_worker.engine_numbers import WORK, numbers
+from modelfleet_worker.start_outlook import Phase
 from stand_in_engine import WORKER_TITLE
 from worker_process import EngineUnderTest, Worker, living, pid_titled, plan_of, real_engine, running_worker, stand_in
 
 
 @pytest.fixture(params=["stand-in", pytest.param("vllm", marks=pytest.mark.engine)])
 def under_test(request: pytest.FixtureRequest, tmp_path: Path) -> EngineUnderTest:
-    return stand_in(tmp_path, token_s="0.01") if request.param == "stand-in" else real_engine()
+    return stand_in(tmp_path, token_s="0.01", start_s="1") if request.param == "stand-in" else real_engine()
 
 
 async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
@@ -21,7 +24,10 @@ async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
 ) -> None:
     async with running_worker(tmp_path, plan_of(under_test)) as worker:
         await _is_ready_only_after_a_token(worker, under_test.start_patience_s)
+        await _tells_how_the_start_went(worker)
         await _hides_what_is_not_listed(worker)
+        await _answers_as_openai_s_api(worker)
+        await _shows_its_work(worker)
         await _counts_a_client_that_leaves(worker, under_test.tokens)
         await _drains_while_it_streams(worker, under_test.tokens)
 
@@ -55,6 +61,57 @@ async def _is_ready_only_after_a_token(worker: Worker, patience_s: float) -> Non
     tokens = [line for line in page.splitlines() if line.startswith("vllm:generation_tokens_total")]
     assert sum(float(line.rpartition(" ")[2]) for line in tokens) >= 1
     assert await worker.ended("completed") == 0, "our own request is not a client's"
+
+
+async def _tells_how_the_start_went(worker: Worker) -> None:
+    page = await worker.metrics()
+    phases = [phase for phase in Phase if f'modelfleet_worker_start_phase_seconds{{phase="{phase}"}}' in page]
+    assert phases == list(Phase), "each phase was told by words that this engine says"
+    await worker.until(lambda: _is_kept(worker))
+    kept = _kept(worker)
+    assert (kept["phase"], kept["percent"], set(kept["phases_s"])) == (None, 100, set(Phase))
+    assert set(kept["earlier_s"]) == set(Phase), "the next container of the pod measures its start by this one"
+
+
+def _kept(worker: Worker) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((worker.folder / "run" / "start.json").read_text())
+    return value
+
+
+async def _is_kept(worker: Worker) -> bool:
+    return _kept(worker)["phase"] is None
+
+
+async def _answers_as_openai_s_api(worker: Worker) -> None:
+    """Two samples, usage, chunks of a stream, and errors; leaves one completed and two refused requests."""
+    body = {"model": "tiny", "prompt": "a b c", "max_tokens": 4, "n": 2, "ignore_eos": True}
+    answer = (await worker.api("/v1/completions", body)).json
+    assert [(choice["index"], choice["finish_reason"]) for choice in answer["choices"]] == [
+        (0, "length"),
+        (1, "length"),
+    ]
+    usage = answer["usage"]
+    assert usage["completion_tokens"] == 8
+    assert usage["total_tokens"] == usage["prompt_tokens"] + 8
+    for refused in ({**body, "max_tokens": 10**7}, {**body, "prompt": ""}):
+        answer = await worker.api("/v1/completions", refused)
+        assert (answer.status, "message" in answer.json["error"]) == (400, True)
+    async with worker.stream(3) as stream:
+        lines = [line for line in (await stream.content.read()).decode().splitlines() if line]
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
+    assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks[:-1])
+    assert chunks[-2]["choices"][0]["finish_reason"] == "length"
+    assert (chunks[-1]["choices"], chunks[-1]["usage"]["completion_tokens"]) == ([], 3)
+
+
+async def _shows_its_work(worker: Worker) -> None:
+    """The series that health and the operator read, and what they hold after an answer of 8 tokens."""
+    page = (await worker.status("/metrics/engine")).text
+    assert all(f"\n{name}{{" in page for name in WORK), page
+    assert sum(value > 0 for value in numbers(page)) >= 4, "tokens of both kinds, steps, finished requests"
+    assert 'finished_reason="length"' in page
+    assert "vllm:cache_config_info{" in page
 
 
 async def _answers(worker: Worker, path: str) -> bool:

@@ -34,19 +34,17 @@ class Page:
         self._tpot = self._histogram("request_time_per_output_token_seconds", _TPOT)
         self._e2e = self._histogram("e2e_request_latency_seconds", _TTFT)
         self._steps = self._histogram("iteration_tokens_total", (1, 8, 64, 512, 4096))
-        gauges = {
-            "num_requests_running": lambda: len(engine.running),
-            "num_requests_waiting": lambda: len(engine.waiting),
-            "kv_cache_usage_perc": lambda: engine.cache.usage,
-        }
-        for name, value in gauges.items():
-            gauge = Gauge(f"vllm:{name}", "", _LABELS, registry=self._registry)
-            gauge.labels(*self._own).set_function(value)
+        self._running, self._waiting = self._gauge("num_requests_running"), self._gauge("num_requests_waiting")
+        self._usage = self._gauge("kv_cache_usage_perc")
 
     def stepped(self, steps: int, tokens: int, begun: list[Sequence], preempted: int) -> None:
         """Steps passed; so many tokens came, the first ones of `begun` among them."""
         self._generation.inc(tokens)
         self._preemptions.inc(preempted)
+        engine = self._engine  # vLLM's gauges too move with a step alone
+        self._running.set(len(engine.running))
+        self._waiting.set(len(engine.waiting))
+        self._usage.set(engine.cache.usage)
         for _ in range(steps):
             self._steps.observe(tokens / steps)
         for sequence in begun:
@@ -74,6 +72,9 @@ class Page:
     def _counter(self, name: str, *more: str) -> Any:
         counter = Counter(f"vllm:{name}", "", (*_LABELS, *more), registry=self._registry)
         return counter if more else counter.labels(*self._own)
+
+    def _gauge(self, name: str) -> Any:
+        return Gauge(f"vllm:{name}", "", _LABELS, registry=self._registry).labels(*self._own)
 
     def _histogram(self, name: str, edges: tuple[float, ...]) -> Any:
         return Histogram(f"vllm:{name}", "", _LABELS, buckets=edges, registry=self._registry).labels(*self._own)

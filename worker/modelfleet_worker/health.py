@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterable
 
 import aiohttp
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 
 from modelfleet_worker import processes
 from modelfleet_worker.engine_api import NotServedError
+from modelfleet_worker.engine_counts import read_engines
 from modelfleet_worker.engine_numbers import numbers
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.liveness import DOUBTFUL_S, SILENT_S, Judge, Look, Verdict
@@ -57,7 +58,7 @@ class Health(Part):
 
     def metrics(self) -> Iterable[Metric]:
         text = "Tokens asked for by the worker itself, because nothing showed that the engine works."
-        family = GaugeMetricFamily("modelfleet_worker_canaries", text)
+        family = CounterMetricFamily("modelfleet_worker_canaries", text)
         family.add_metric([], self._canaries)
         yield family
 
@@ -66,11 +67,9 @@ class Health(Part):
         ended, now_s = sum(counts.ended.values()), time.monotonic()
         if ended != self._ended or not counts.in_flight:
             self._ended, self._ended_at_s = ended, now_s
-        healthy = await self._around.api.healthy()
+        quiet = counts.in_flight > 0 and now_s - self._ended_at_s > _PERIOD_S
+        healthy, seen = await asyncio.gather(self._around.api.healthy(), self._engine_numbers(quiet))
         work = counts.in_flight > 0 or not healthy
-        seen: tuple[float, ...] | None = ()
-        if work and now_s - self._ended_at_s > _PERIOD_S:
-            seen = await self._engine_numbers()
         found = processes.below(os.getpid())
         return Look(
             at_s=time.monotonic(),
@@ -81,9 +80,17 @@ class Health(Part):
             token=self._answered(),
         )
 
-    async def _engine_numbers(self) -> tuple[float, ...] | None:
+    async def _engine_numbers(self, wanted: bool) -> tuple[float, ...] | None:
+        """The plugin's counts of steps and tokens; the engine's own page where it counts nothing."""
+        if not wanted:
+            return ()
+        engines = read_engines(self._around.board.folder)
+        if engines:
+            steps = [sum(cell.steps for cell in engine.cells.values()) for engine in engines]
+            return (*steps, *(float(count) for engine in engines for count in engine.counts.values()))
         try:
-            page, _ = await self._around.api.metrics()
+            async with asyncio.timeout(_PERIOD_S):
+                page, _ = await self._around.api.metrics()
         except (aiohttp.ClientError, TimeoutError):
             return None
         return numbers(page.decode(errors="replace"))

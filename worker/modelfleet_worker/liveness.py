@@ -7,13 +7,13 @@ against it: having nothing to do, and using the processor, as a compiler or a ve
 from dataclasses import dataclass
 from enum import Enum, auto
 
-STOPPED_S = 12.0
+STOPPED_S = 10.0
 """A process of the engine that a signal stopped for so long is not going to be woken by chance."""
 
-DOUBTFUL_S = 8.0
+DOUBTFUL_S = 6.0
 """No number moved for so long: time to ask for a token."""
 
-SILENT_S = 22.0
+SILENT_S = 18.0
 """No number moved, no token came, and the processes slept. vLLM's steps take seconds at most, and use the processor."""
 
 BUSY_S = 360.0
