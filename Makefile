@@ -75,6 +75,14 @@ e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a s
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
 
+.PHONY: bench-goodput
+bench-goodput: prepare ## our goodput counters against vllm bench serve and aiperf at three rates; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.goodput build/bench/goodput.json
+
+.PHONY: bench-overhead
+bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with and without them, 24 pairs; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.goodput.overhead build/bench/overhead.json
+
 .PHONY: verify
 verify: setup ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .
