@@ -13,7 +13,7 @@ from modelfleet.core.render.security import CONTAINER_SECURITY
 
 _VOLUME = "weights"
 _USED_BY = "use"  # the store's folder with the marks of pods
-_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
+_RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 
 
 def add_weights(spec: dict[str, Any], namespace: str, plan: Plan) -> None:
