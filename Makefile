@@ -59,6 +59,10 @@ e2e-kills: prepare ## the operator killed at 50 moments of a fleet's life, two o
 e2e-faults: prepare ## every fault of a proxy between operator and API server (20 minutes)
 	@$(BIN)/pytest --thorough -s tests/apiserver/test_faults.py
 
+.PHONY: e2e-weights
+e2e-weights: prepare ## one download for 20 pods of a real node, kill -9 at any byte, a hub that stalls, a full disk
+	@$(BIN)/pytest --thorough -s tests/unit/worker/fetch tests/e2e/test_weights.py
+
 .PHONY: e2e-restarts
 e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the real engine while requests flow
 	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
