@@ -53,6 +53,8 @@ class Failure:
     log: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     correction: Mapping[str, str] = field(default_factory=dict)
+    provisional: bool = False
+    """Written before a death that may come, and meant only if the kernel then killed the whole container."""
 
     def to_json(self) -> str:
         """JSON of at most LIMIT_BYTES bytes: cut at the beginning of the log first, then at the end of the message."""
@@ -74,6 +76,7 @@ class Failure:
             "exitCode": self.exit_code,
             "phase": self.phase,
             **{key: part for key, part in told.items() if part},
+            **({"provisional": True} if self.provisional else {}),
             "log": log,
         }
         return json.dumps(value, ensure_ascii=False)

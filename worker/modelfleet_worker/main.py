@@ -90,6 +90,7 @@ def _serve(arguments: argparse.Namespace) -> Failure | None:
         status_port=arguments.status_port,
         runtime=arguments.runtime_folder,
         promise=arguments.promise,
+        termination_log=arguments.termination_log.absolute(),
         scratch=arguments.scratch_folder,
     )
 

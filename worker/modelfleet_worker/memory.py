@@ -16,6 +16,7 @@ from modelfleet_worker.cgroup import Held, Host
 from modelfleet_worker.devices import Device, Devices, DevicesError, Xid
 from modelfleet_worker.engine_settings import engine_settings
 from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.memory_box import BlackBox, counted, is_short
 from modelfleet_worker.memory_cause import Facts, account
 from modelfleet_worker.memory_check import check_devices, check_host, unavailable
 from modelfleet_worker.memory_log import Listener
@@ -28,6 +29,13 @@ from modelfleet_worker.waiting import in_thread
 
 PERIOD_S = 2.0
 KEPT_S = 300.0
+_LOOKS = 8  # in each period, at whether memory runs short
+_KILLED_WHOLE = Failure(
+    reason=Reason.ENGINE_DIED,
+    message="The kernel killed the container for lack of memory.",
+    remedy="Raise the class's hostPerAccelerator.memory.",
+    phase=State.SERVING,
+)
 _RELEASE_S = 2.0  # a driver takes a moment to give back what a killed process held
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: here, process ids are the node's
 _log = logging.getLogger(__name__)
@@ -41,6 +49,7 @@ class Memory(Part):
         self._around = around
         self._open = devices
         self._host = Host()
+        self._box = BlackBox(around.termination_log)
         self._settings = engine_settings(around.plan.args)
         self._devices: Devices | None = None
         self._listener = Listener()
@@ -63,23 +72,19 @@ class Memory(Part):
         self._listener.add(line)
 
     async def watch(self) -> Failure:
-        while True:
-            self._ring.append(await in_thread(self._sample))
-            await asyncio.sleep(PERIOD_S)
+        try:
+            while True:
+                self._ring.append(await in_thread(self._sample))
+                for _ in range(_LOOKS):
+                    await asyncio.sleep(PERIOD_S / _LOOKS)
+                    self._foresee()
+        finally:
+            self._box.clear()
 
     def explain(self, failure: Failure) -> Failure:
         if failure.reason is Reason.ENGINE_HUNG:
             return failure
-        facts = Facts(
-            settings=self._settings,
-            said=self._listener.said(),
-            before=self._before,
-            ring=tuple(self._ring),
-            after=self._after(),
-            inputs=recent_inputs(self._around.board.folder),
-            xids=tuple(self._xids),
-        )
-        return account(failure, facts)
+        return account(failure, self._facts(self._after()))
 
     def metrics(self) -> Iterable[Metric]:
         if not self._ring:
@@ -96,6 +101,26 @@ class Memory(Part):
         if last.host is not None:
             text = "Processes of the container that were killed for lack of memory."
             yield GaugeMetricFamily("modelfleet_worker_oom_kills", text, last.host.oom_kills)
+
+    def _facts(self, after: Sample) -> Facts:
+        return Facts(
+            settings=self._settings,
+            said=self._listener.said(),
+            before=self._before,
+            ring=tuple(self._ring),
+            after=after,
+            inputs=recent_inputs(self._around.board.folder),
+            xids=tuple(self._xids),
+        )
+
+    def _foresee(self) -> None:
+        """Writes down what a kill of the whole container would have to be explained with, while memory is short: then
+        nobody is left to do it. Two small files are read for it."""
+        host, node = self._host.memory(), self._host.node()
+        if host is None or not is_short(host, node):
+            self._box.clear()
+            return
+        self._box.keep(lambda: account(_KILLED_WHOLE, self._facts(counted(self._sample()))))
 
     def _check(self) -> Failure | None:
         stated = self._around.plan.memory

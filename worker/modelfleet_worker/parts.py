@@ -20,11 +20,12 @@ from modelfleet_worker.state import Progress
 @dataclass(frozen=True, kw_only=True)
 class Around:
     """What a part may know of its worker. `runtime` is a folder in memory that lives as long as the pod; `promise` is
-    the operator's promise.json, which need not be there."""
+    the operator's promise.json, which need not be there; `termination_log` is what is read of us when we are gone."""
 
     plan: Plan
     runtime: Path
     promise: Path
+    termination_log: Path
     board: Board
     drain: Drain
     progress: Progress

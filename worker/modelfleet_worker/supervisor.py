@@ -39,13 +39,14 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Places:
     """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, a folder shared with
-    the gate, the only folder that the engine may write to, and the operator's promise.json."""
+    the gate, the only folder that the engine may write to, the operator's promise.json, and the termination message."""
 
     http_port: int
     status_port: int
     runtime: Path
     scratch: Path
     promise: Path
+    termination_log: Path
 
 
 class _BrokenError(Exception):
@@ -75,6 +76,7 @@ class Supervisor:
             plan=plan,
             runtime=places.runtime,
             promise=places.promise,
+            termination_log=places.termination_log,
             board=self._board,
             drain=drain,
             progress=self._progress,

@@ -154,6 +154,8 @@ def _terminated(container: Mapping[str, Any]) -> Failure | None:
     if not ended:
         return None
     note = _note(raw.text(ended, "message"))
+    if raw.at(note, "provisional") is True and raw.text(ended, "reason") != _OOM:
+        note = None  # it was written before a kill for lack of memory that did not come
     reason = next((known for known in _WORKER if known == raw.text(note, "reason")), Reason.WORKER_FAILED)
     if reason is Reason.WORKER_FAILED and raw.text(ended, "reason") == _OOM:
         reason = Reason.HOST_OUT_OF_MEMORY

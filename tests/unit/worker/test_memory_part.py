@@ -45,7 +45,9 @@ def part(folder: Path, name: str, **memory: Any) -> Memory:
         limits=Limits(start_deadline_s=1, drain_s=1, propagation_s=1),
         memory=MemoryPlan(**memory),
     )
-    around: Any = SimpleNamespace(plan=plan, board=Board(folder / "gate"), progress=Progress(0.0))
+    around: Any = SimpleNamespace(
+        plan=plan, board=Board(folder / "gate"), progress=Progress(0.0), termination_log=folder / "log"
+    )
     return Memory(around, devices=opens(name))
 
 
