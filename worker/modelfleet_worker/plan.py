@@ -48,6 +48,8 @@ class Plan:
     env: Mapping[str, str]
     limits: Limits
     memory: MemoryPlan = MemoryPlan()
+    pickled: bool = False
+    """Whether weights may be Python pickles."""
 
 
 def parse_plan(text: str) -> Plan:
@@ -64,6 +66,7 @@ def parse_plan(text: str) -> Plan:
         python=read.field("engine.python", _path, None),
         args=read.field("engine.args", _texts, ()),
         env=read.field("engine.env", _text_map, {}),
+        pickled=read.field("weights.pickledWeights", _text, "") == "Allow",
         limits=Limits(
             start_deadline_s=read.field("limits.startDeadline_s", _seconds),
             drain_s=read.field("limits.drain_s", _seconds),

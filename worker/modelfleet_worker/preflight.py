@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.fetch.wanted import PICKLED, SAFETENSORS
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.safetensors import damage
 
@@ -15,7 +16,7 @@ _PATH_REMEDY = "Correct the path in spec.model.source, or put the model's folder
 def check(plan: Plan, python: str) -> Failure | None:
     """The first thing that is wrong; None if an engine may start. `python` is the engine's interpreter."""
     folder = Path(plan.model_path)
-    return check_model(folder) or _check_weights(folder) or _check_python(python)
+    return check_model(folder) or _check_pickles(folder, plan) or _check_weights(folder) or _check_python(python)
 
 
 def check_model(folder: Path) -> Failure | None:
@@ -34,6 +35,20 @@ def check_model(folder: Path) -> Failure | None:
     except ValueError as error:
         return _config_refused(config, str(error))
     return None
+
+
+def _check_pickles(folder: Path, plan: Plan) -> Failure | None:
+    """Weights that are only there as pickles can run code when the engine loads them."""
+    try:
+        files = os.listdir(folder)
+    except OSError:
+        return None  # told with the weights
+    pickles = sorted(name for name in files if Path(name).suffix.lower() in PICKLED)
+    if plan.pickled or not pickles or any(name.endswith(SAFETENSORS) for name in files):
+        return None
+    message = f"{folder} has weights only as Python pickles ({_quoted(pickles)}), which can run code when loaded."
+    remedy = "Convert them to safetensors, or write spec.model.pickledWeights: Allow if you trust them."
+    return Failure(reason=Reason.MODEL_REFUSED, message=message, remedy=remedy)
 
 
 def _check_weights(folder: Path) -> Failure | None:

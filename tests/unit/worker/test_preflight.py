@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from modelfleet_worker.failure import Reason
 from modelfleet_worker.plan import Limits, Plan
 from modelfleet_worker.preflight import check
+from weight_servers import tensors
 
 
 def plan(folder: Path) -> Plan:
@@ -73,3 +75,23 @@ def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
 def test_nothing_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     assert check(plan(tmp_path), sys.executable) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "allowed", "refused"),
+    [
+        pytest.param(["pytorch_model.bin"], False, True, id="pickles alone"),
+        pytest.param(["pytorch_model.bin"], True, False, id="pickles that are allowed"),
+        pytest.param(["pytorch_model.bin", "model.safetensors"], False, False, id="pickles beside safetensors"),
+    ],
+)
+def test_pickles(tmp_path: Path, files: list[str], allowed: bool, refused: bool) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    for name in files:
+        (tmp_path / name).write_bytes(tensors(1, 8) if name.endswith(".safetensors") else b"pickle")
+    failure = check(replace(plan(tmp_path), pickled=allowed), sys.executable)
+    assert (failure is not None) is refused
+    if failure is not None:
+        assert failure.reason is Reason.MODEL_REFUSED
+        assert "pytorch_model.bin" in failure.message
+        assert "spec.model.pickledWeights: Allow" in failure.remedy
