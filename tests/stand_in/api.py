@@ -103,8 +103,8 @@ class Api:
         chat = scope["path"] == "/v1/chat/completions"
         try:
             value = json.loads(body)
-            name = value["model"]
-        except (ValueError, KeyError, TypeError) as error:
+            name = value.get("model") or self._names[0]  # as vLLM: no name means the model
+        except (ValueError, AttributeError) as error:
             raise ProblemError(400, "There was an error parsing the body") from error
         if name not in self._names:
             raise ProblemError(404, f"The model `{name}` does not exist.")

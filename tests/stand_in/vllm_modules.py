@@ -36,6 +36,27 @@ class IterationStats:
         """Called for each sequence that finished in the step."""
 
 
+class RequestState:
+    """vLLM's notes of a sequence for its output."""
+
+    lora_name = None
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self.stats, self.prompt_len = request.notes, len(request.prompt)
+        self.prompt_token_ids = list(request.prompt)
+        self.detokenizer = self
+
+    @property
+    def output_token_ids(self) -> list[Any]:
+        return list(self._request.tokens[self.prompt_len :])
+
+    @property
+    def num_cached_tokens(self) -> int:
+        cached: int = self._request.cached
+        return cached
+
+
 class OutputProcessor:
     """Knows the sequences that are in the engine."""
 
@@ -44,7 +65,7 @@ class OutputProcessor:
 
     def add_request(self, request: Any, *_: Any) -> None:
         """Called in the context of the request."""
-        self.request_states[request.request_id] = SimpleNamespace(stats=request.notes, prompt_len=len(request.prompt))
+        self.request_states[request.request_id] = RequestState(request)
 
 
 _MODULES = {

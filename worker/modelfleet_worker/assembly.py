@@ -3,11 +3,12 @@
 import os
 import sys
 
-from modelfleet_worker import preflight
+from modelfleet_worker import engine_version, preflight
 from modelfleet_worker.drain_entrance import DrainEntrance
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.goodput_part import GoodputPart
 from modelfleet_worker.health import Health
+from modelfleet_worker.hold_part import HoldPart
 from modelfleet_worker.memory import Memory
 from modelfleet_worker.parts import Around, Part
 from modelfleet_worker.plan import Plan
@@ -30,16 +31,19 @@ def parts(around: Around) -> tuple[Part, ...]:
         StartProgress(around),
         DrainEntrance(around.drain, around.board, around.plan.limits.drain_token_sha256),
         Health(around),
+        HoldPart(around.board),
         GoodputPart(around),
     )
 
 
 class _Files(Part):
-    """A model that can be read, and an interpreter."""
+    """A model that can be read, an interpreter, and an engine of the plan's version."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     async def check(self) -> Failure | None:
         # In a thread: a volume that does not answer must not keep the loop from hearing SIGTERM.
-        return await in_thread(preflight.check, self._plan, engine_python(self._plan))
+        python = engine_python(self._plan)
+        failure = await in_thread(preflight.check, self._plan, python)
+        return failure or await in_thread(engine_version.check, self._plan, python)

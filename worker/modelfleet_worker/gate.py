@@ -15,6 +15,7 @@ from modelfleet_worker.asked import Asked, asked
 from modelfleet_worker.exchange import RETRY_AFTER, App, Exchange, Receive, Scope, Send
 from modelfleet_worker.gate_state import FOLDER_VARIABLE, TOKEN_VARIABLE, Counter, Mode, ModeReader, Outcome
 from modelfleet_worker.goodput import Ending
+from modelfleet_worker.hold import Holder
 from modelfleet_worker.ledger import Request, following
 from modelfleet_worker.promise import Promise
 from modelfleet_worker.pulse import Pulse, monotonic_ns, waited_s
@@ -45,6 +46,7 @@ class Gate:
         self._counter = Counter(self._folder)
         self._pulse = Pulse(self._counter.waits)
         self._tally: Tally | None = None
+        self._holder = Holder(self._folder, app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -82,10 +84,11 @@ class Gate:
         self._counter.entered(waited)
         before_s = waited + said.spent_s
         request = Request(time.time() - before_s, monotonic_ns(before_s))
-        tally = self._tally_of(self._mode.promise)
+        promise = self._mode.promise
+        tally = self._tally_of(promise)
         index = tally.begin(said.objective) if tally is not None else 0
         self._pulse.begin(request)
-        with following(request):
+        with following(request), self._holder.turn(scope, promise.hold if promise is not None else None):
             try:
                 await self._counted(scope, receive, send, request)
             finally:

@@ -35,13 +35,25 @@ class Objective:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hold:
+    """Whose session's cached blocks are held for the next turn: requests with one of `values` in `header` (lower case).
+    At most for `max_gap_s`, and so many that their tokens are at most `max_share_of_cache` (0 to 1) of the cache."""
+
+    header: str
+    values: frozenset[str]
+    max_gap_s: float
+    max_share_of_cache: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Promise:
     """`digest` names what is judged; counts of two digests are never added. `callers` are the SHA-256 sums, in hex, of
-    the tokens of those whose word on a request's past is taken."""
+    the tokens of those whose word on a request's past is taken. `hold` is no part of what is judged."""
 
     digest: str
     objectives: tuple[Objective, ...]
     callers: frozenset[str] = frozenset()
+    hold: Hold | None = None
 
     def index(self, name: str) -> int | None:
         """Which objective is called `name`; None if none is."""
@@ -63,6 +75,18 @@ def parse_promise(text: str) -> Promise:
         digest=_field(root, "digest", _digest),
         objectives=tuple(_objective(one, f"objectives[{index}].") for index, one in enumerate(listed)),
         callers=frozenset(_field(root, "callers", _texts, ())),
+        hold=_field(root, "hold", _hold, None),
+    )
+
+
+def _hold(value: Any) -> Hold:
+    if not isinstance(value, dict):
+        raise ValueError("an object")
+    return Hold(
+        header=_field(value, "header", _text, where="hold.").lower(),
+        values=frozenset(_field(value, "values", _texts, where="hold.")),
+        max_gap_s=_field(value, "maxGap_s", _seconds, where="hold."),
+        max_share_of_cache=_field(value, "maxShareOfCache", _part, where="hold."),
     )
 
 
@@ -117,6 +141,12 @@ def _texts(value: Any) -> tuple[str, ...]:
 def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
         raise ValueError("a number of seconds above 0")
+    return float(value)
+
+
+def _part(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ValueError("a number between 0 and 1")
     return float(value)
 
 

@@ -16,7 +16,7 @@ from vllm.v1.engine.output_processor import OutputProcessor
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 from vllm.v1.metrics.stats import IterationStats
 
-from modelfleet_worker import ledger
+from modelfleet_worker import hold, ledger
 from modelfleet_worker.engine_counts import EngineCounts
 from modelfleet_worker.gate_state import FOLDER_VARIABLE
 from modelfleet_worker.recent_inputs import RecentInputs
@@ -65,6 +65,7 @@ def _hook() -> None:
         if state is not None and state.stats is not None:
             ledger.sequence_added(state.stats, state.prompt_len)
             _note(recent, request, state)
+            hold.added(request, state)
         return result
 
     @functools.wraps(finish)
