@@ -1,6 +1,7 @@
 """Good and bad objects and what is said about them: one table for Python, the API server and `modelfleet lint`."""
 
 from api_bad_values import VALUES
+from api_engine_cases import ENGINE_BAD, ENGINE_GOOD
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
 from api_weight_cases import WEIGHT_BAD, WEIGHT_GOOD
@@ -65,6 +66,7 @@ GOOD = (
     ),
     Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
+    *ENGINE_GOOD,
     *PLANNER_GOOD,
     *WEIGHT_GOOD,
 )
@@ -322,4 +324,4 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + PLANNER_BAD + WEIGHT_BAD
+BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + WEIGHT_BAD

@@ -18,6 +18,7 @@ from modelfleet_worker.state import State
 from modelfleet_worker.tally import read_tally
 
 _POLL_S = 1.0
+_MOST_SILENT = 10
 _BALANCEDNESS = re.compile(r"\bEPLB step: \d+ .*\bbalancedness=(\d\.\d+)")
 _log = logging.getLogger(__name__)
 
@@ -47,12 +48,15 @@ class GoodputPart(Part):
             self._balancedness = float(found[1])
 
     async def watch(self) -> Failure:
-        """Hands a changed promise on. Returns if the engine serves and tells us nothing of its requests."""
-        while True:
+        """Hands a changed promise on. Returns if the engine serves and told us nothing of the supervisor's request."""
+        silent = 0
+        while silent < _MOST_SILENT:
             self._look()
-            if self._around.progress.state is State.SERVING and not self._around.board.read().probes:
-                return _untold()
+            # The answer reaches the supervisor a moment before the engine's code around it has returned to the gate.
+            untold = self._around.progress.state is State.SERVING and not self._around.board.read().probes
+            silent = silent + 1 if untold else 0
             await asyncio.sleep(_POLL_S)
+        return _untold()
 
     def metrics(self) -> Iterable[Metric]:
         """Everything that docs/metrics.md lists below modelfleet_goodput_ and modelfleet_engine_."""

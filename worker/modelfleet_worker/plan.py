@@ -50,6 +50,8 @@ class Plan:
     memory: MemoryPlan = MemoryPlan()
     pickled: bool = False
     """Whether weights may be Python pickles."""
+    engine_version: str = ""
+    """The version of vLLM that `args` are for; empty: nobody said."""
 
 
 def parse_plan(text: str) -> Plan:
@@ -66,6 +68,7 @@ def parse_plan(text: str) -> Plan:
         python=read.field("engine.python", _path, None),
         args=read.field("engine.args", _texts, ()),
         env=read.field("engine.env", _text_map, {}),
+        engine_version=read.field("engine.version", _text, ""),
         pickled=read.field("weights.pickledWeights", _text, "") == "Allow",
         limits=Limits(
             start_deadline_s=read.field("limits.startDeadline_s", _seconds),

@@ -15,7 +15,7 @@ from modelfleet.api import names, rules
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
 from modelfleet.api.modelprofile import ModelProfile
-from modelfleet.api.rules import Rule
+from modelfleet.api.rule import Rule
 from modelfleet.api.schema import ApiModel
 
 Schema = dict[str, Any]

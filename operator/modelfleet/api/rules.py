@@ -5,17 +5,14 @@ field (schema.py). `rows` gives all of them in one shape.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec
-from modelfleet.api.engine_options import REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
+from modelfleet.api.engine_rules import ENGINE
 from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
 from modelfleet.api.model import MixtureFacts, Model, StatedFacts
 from modelfleet.api.modeldeployment import (
-    Engine,
     InputLengths,
     Lengths,
     Load,
@@ -29,74 +26,17 @@ from modelfleet.api.modeldeployment import (
     Strategy,
 )
 from modelfleet.api.modelprofile import ModelProfile
+from modelfleet.api.rule import Code, Rule
 from modelfleet.api.schema import ApiModel, Needed, Refused
 from modelfleet.api.sources import Scheme
 
-M = TypeVar("M", bound=ApiModel)
 Place = tuple[str | int, ...]
-
-
-class Code(StrEnum):
-    """What kind of fault the API server reports."""
-
-    INVALID = "FieldValueInvalid"
-    REQUIRED = "FieldValueRequired"
-    FORBIDDEN = "FieldValueForbidden"
-
-
-@dataclass(frozen=True)
-class Words:
-    """A sentence with a part that depends on the object: as a CEL expression, and in Python."""
-
-    cel: str
-    text: Callable[[Any], str]
-
-
-@dataclass(frozen=True)
-class Rule(Generic[M]):
-    """A row: what must hold for every `on`, in CEL (`self` is that object) and in Python, and the sentence if not.
-
-    `field` is the field that the fault is reported at, below `on`; empty is `on` itself. `holds` is None where the
-    parser itself refuses (a required or a refused field).
-    """
-
-    id: str
-    on: type[M]
-    cel: str
-    holds: Callable[[M], bool] | None
-    message: str | Words
-    field: str = ""
-    code: Code = Code.INVALID
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return "[" + ", ".join(f"'{name}'" for name in sorted(names)) + "]"
-
-
-_FLAGS = VALUE_FLAGS | SWITCHES | REFUSED_FLAGS.keys()
-_BARE = ("", "true")
 
 
 def _within_context(spec: ModelDeploymentSpec) -> bool:
     limit = spec.model.max_context_tokens
     inputs = [objective.lengths.input_tokens for objective in spec.objectives]
     return limit is None or all((lengths.max or lengths.p95) <= limit for lengths in inputs)
-
-
-def _refuses(flag: str, why: str) -> Rule[Engine]:
-    return Rule(
-        f"flag-{flag}-is-refused",
-        Engine,
-        f"!has(self.args) || !('{flag}' in self.args)",
-        lambda it: flag not in it.args,
-        f"the flag {flag} is refused: {why}",
-        "args",
-        Code.FORBIDDEN,
-    )
-
-
-def _first(names: Iterable[str]) -> str:
-    return min(names)
 
 
 _FIELDS: tuple[Rule[Any], ...] = (
@@ -174,44 +114,6 @@ _FIELDS: tuple[Rule[Any], ...] = (
         lambda it: it.min_replicas <= it.max_replicas,
         "maxReplicas must not be below minReplicas",
         "maxReplicas",
-    ),
-)
-
-_ENGINE: tuple[Rule[Any], ...] = (
-    Rule(
-        "flags-are-known",
-        Engine,
-        f"!has(self.args) || self.args.all(flag, flag in {_quoted(_FLAGS)})",
-        lambda it: it.args.keys() <= _FLAGS,
-        Words(
-            f"'the flag ' + self.args.filter(flag, !(flag in {_quoted(_FLAGS)}))[0]"
-            " + ' is not in the allow-list; kubectl explain mdep.spec.engine.args shows it'",
-            lambda it: (
-                f"the flag {_first(it.args.keys() - _FLAGS)} is not in the allow-list;"
-                " kubectl explain mdep.spec.engine.args shows it"
-            ),
-        ),
-        "args",
-        Code.FORBIDDEN,
-    ),
-    *(_refuses(flag, why) for flag, why in REFUSED_FLAGS.items()),
-    Rule(
-        "switches-stand-alone",
-        Engine,
-        f"!has(self.args) || self.args.all(flag, !(flag in {_quoted(SWITCHES)})"
-        " || string(self.args[flag]) in ['', 'true'])",
-        lambda it: all(value in _BARE for flag, value in it.args.items() if flag in SWITCHES),
-        'a flag that is a switch takes only the value "true" or ""; to switch it off omit it or write its no- form',
-        "args",
-    ),
-    Rule(
-        "value-flags-have-values",
-        Engine,
-        f"!has(self.args) || self.args.all(flag, !(flag in {_quoted(VALUE_FLAGS)})"
-        " || !(string(self.args[flag]) in ['', 'true']))",
-        lambda it: not any(value in _BARE for flag, value in it.args.items() if flag in VALUE_FLAGS),
-        "a flag that takes a value must have one",
-        "args",
     ),
 )
 
@@ -353,7 +255,7 @@ _WEIGHTS: tuple[Rule[Any], ...] = (
     ),
 )
 
-CHECKS: tuple[Rule[Any], ...] = _FIELDS + _ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 

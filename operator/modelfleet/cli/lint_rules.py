@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from modelfleet.api import rules
+from modelfleet.api.rule import Rule
 from modelfleet.api.schema import ApiModel
 from modelfleet.api.values import Value
 
@@ -97,7 +98,7 @@ def _depending() -> tuple[tuple[str, LintRule], ...]:
     return tuple(found)
 
 
-def _rows() -> Iterator[rules.Rule[Any]]:
+def _rows() -> Iterator[Rule[Any]]:
     for model in _models():
         yield from rules.rows(model)
 

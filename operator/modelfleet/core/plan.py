@@ -200,6 +200,8 @@ class Plan(_Part):
     planned: Planned | None = None
     weights: Weights | None = None
     pickled: bool = False
+    engine_version: Annotated[str, Field(max_length=64)] = ""
+    """The version of vLLM that the engine's arguments are for; empty: nobody said."""
     promise: bool = False
     """Whether pods mount NAME-promise. Not those of plans from before it: their workers know none."""
     accelerator_memory: Amount = ""
@@ -242,7 +244,18 @@ class Plan(_Part):
         )
 
 
-_LATER = {"pipeline", "data", "expert", "planned", "promise", "weights", "pickled", "accelerator_memory", "memory"}
+_LATER = {
+    "pipeline",
+    "data",
+    "expert",
+    "planned",
+    "promise",
+    "engine_version",
+    "weights",
+    "pickled",
+    "accelerator_memory",
+    "memory",
+}
 """Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 
 

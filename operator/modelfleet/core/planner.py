@@ -125,6 +125,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         weights=weights_of(spec.model, Chosen(choice.source, choice.revisions), accelerator, settings),
         pickled=spec.model.pickled_weights is PickledWeights.ALLOW,
         promise=True,
+        engine_version=str(spec.engine.version or ""),
     )
 
 

@@ -27,6 +27,8 @@ def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
     engine: dict[str, Any] = {"args": list(plan.engine_args), "env": dict(plan.engine_env)}
     if plan.installation_claim:
         engine["python"] = f"{names.ENGINE_MOUNT}/bin/python"
+    if plan.engine_version:
+        engine["version"] = plan.engine_version
     weights = weights_order(plan)
     return {
         **({"weights": weights} if weights else {}),
