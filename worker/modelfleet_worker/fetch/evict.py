@@ -53,7 +53,7 @@ def _evict(store: Store, key: str, now: float) -> bool:
 
 def _fits(store: Store, room: Room) -> bool:
     return _free_bytes(store.root) >= room.needed_bytes and (
-        not room.size_bytes or _used_bytes(store) + room.needed_bytes <= room.size_bytes
+        not room.size_bytes or _others_bytes(store, room) + room.needed_bytes + room.kept_bytes <= room.size_bytes
     )
 
 
@@ -62,7 +62,14 @@ def _keys(store: Store) -> set[str]:
 
 
 def _used_bytes(store: Store) -> int:
-    return sum(folder_bytes(store.root / kind) for kind in ("models", "partial"))
+    """Whole models, and models on their way as large as they will be: two fetches at once must not both fit alone."""
+    coming = (max(folder_bytes(folder), store.expected(folder.name)) for folder in (store.root / "partial").iterdir())
+    return folder_bytes(store.root / "models") + sum(coming)
+
+
+def _others_bytes(store: Store, room: Room) -> int:
+    own = store.partial(room.key)
+    return _used_bytes(store) - (max(folder_bytes(own), store.expected(room.key)) if own.is_dir() else 0)
 
 
 def _free_bytes(folder: Path) -> int:
@@ -83,7 +90,7 @@ def folder_bytes(folder: Path) -> int:
 
 def _no_room(store: Store, room: Room) -> FetchError:
     whole = room.needed_bytes + room.kept_bytes
-    used = _used_bytes(store) - room.kept_bytes
+    used = _others_bytes(store, room)
     if room.size_bytes and used + whole > room.size_bytes:
         message = (
             f"The weights take {gigabytes(whole)}, and {gigabytes(used)} of the {gigabytes(room.size_bytes)} that this"

@@ -115,6 +115,7 @@ def _bring(errand: Errand, store: Store, progress: Progress) -> dict[str, Any]:
     with store.locked("evict", Waits(lambda: None)):
         for key in make_room(store, room, time.time()):
             _log.info("the model %s went, to make room or because of its age", key)
+        store.expect(order.key, total)
     progress.shown_in(partial)
     progress.begin(there, total)
     _log.info(

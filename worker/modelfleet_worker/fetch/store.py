@@ -3,6 +3,7 @@
 ```
 models/KEY/            a whole model; it appears by one rename and is never written again
 partial/KEY/parts/     files on their way; their length is what has come
+partial/KEY/expected   how many bytes it will be
 partial/KEY/files/     files that came and were checked, under their names
 locks/KEY              flock: exclusive while the model is fetched, looked at or taken away
 use/KEY/POD            a pod uses the model: flock held, or written within MARK_LIVES_S
@@ -70,6 +71,17 @@ class Store:
                 waits.tell()
                 time.sleep(waits.poll_s)
             yield True
+
+    def expect(self, key: str, size: int) -> None:
+        """Says how large a model on its way will be."""
+        (self.partial(key) / "expected").write_text(str(size))
+
+    def expected(self, key: str) -> int:
+        """How large a model on its way will be; 0 where that is not known yet."""
+        try:
+            return int((self.partial(key) / "expected").read_text())
+        except (OSError, ValueError):
+            return 0
 
     def whole(self, key: str) -> dict[str, Any] | None:
         """The manifest of a published model whose files are all there; None if there is none."""

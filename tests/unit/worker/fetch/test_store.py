@@ -85,6 +85,14 @@ def test_what_is_being_fetched_stays(store: Store) -> None:
     assert make_room(store, room(500, size_bytes=1200), time.time() + 9 * HOUR) == ("other",)
 
 
+def test_two_models_that_come_at_once_do_not_both_fit_alone(store: Store) -> None:
+    (store.partial("other") / "parts").mkdir(parents=True)
+    store.expect("other", 1000)
+    with store.locked("other"), pytest.raises(FetchError, match="in use by other pods"):
+        make_room(store, room(500, size_bytes=1200), time.time())
+    assert make_room(store, room(500, size_bytes=1600), time.time()) == ()
+
+
 def test_a_disk_without_room_is_told_with_its_numbers(store: Store) -> None:
     with pytest.raises(FetchError, match=r"The weights need 1e\+09 GB more, and their volume has .* GB free"):
         make_room(store, room(10**18), time.time())
