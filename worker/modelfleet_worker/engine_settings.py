@@ -19,7 +19,8 @@ _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
 class EngineSettings:
     """`fraction` is the share of the memory that the engine may take, unless `kv_bytes` says the KV cache's size.
     `budget_tokens` (None: the engine's default) bounds a step, `threshold_tokens` the part of one long prompt in it.
-    `devices` is how many accelerators one engine uses. `stated`: the plan says the fraction or the bytes itself."""
+    `devices` is how many accelerators one engine uses, on all of its nodes, and `tensor` how many of them stand together
+    on one at least. `stated`: the plan says the fraction or the bytes itself."""
 
     fraction: float
     stated: bool
@@ -29,16 +30,14 @@ class EngineSettings:
     context_tokens: int | None
     sequences: int | None
     chunked: bool
+    tensor: int
     devices: int
 
 
 def engine_settings(args: Sequence[str]) -> EngineSettings:
     """The settings in `--flag=value` arguments. What cannot be read counts as not given: the engine will say so."""
     flags = dict(_flag(arg) for arg in args if arg.startswith("--"))
-    degrees = (_size(flags.get(f"{kind}-parallel-size", "1")) or 1 for kind in ("tensor", "pipeline", "data"))
-    devices = 1
-    for degree in degrees:
-        devices *= degree
+    tensor, *others = (_size(flags.get(f"{kind}-parallel-size", "1")) or 1 for kind in ("tensor", "pipeline", "data"))
     fraction = _number(flags.get(FRACTION, ""))
     return EngineSettings(
         fraction=_DEFAULT_FRACTION if fraction is None else fraction,
@@ -49,7 +48,8 @@ def engine_settings(args: Sequence[str]) -> EngineSettings:
         context_tokens=_size(flags.get("max-model-len", "")),
         sequences=_size(flags.get("max-num-seqs", "")),
         chunked="no-enable-chunked-prefill" not in flags,
-        devices=devices,
+        tensor=tensor,
+        devices=tensor * others[0] * others[1],
     )
 
 

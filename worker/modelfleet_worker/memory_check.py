@@ -39,8 +39,8 @@ def unavailable(words: str) -> Failure:
 
 def check_devices(devices: Sequence[Device], settings: EngineSettings, stated_bytes: int | None) -> Failure | None:
     """What speaks against a start on these devices. `stated_bytes` is the memory that their class states."""
-    if len(devices) < settings.devices:
-        return unavailable(f"the container sees {len(devices)} and the engine uses {settings.devices}")
+    if len(devices) < settings.tensor:
+        return unavailable(f"the container sees {len(devices)} and the engine uses {settings.tensor}")
     for device in devices[: settings.devices]:
         failure = _trouble(device) or _wrong(device, stated_bytes) or _short(device, settings)
         if failure is not None:
