@@ -19,8 +19,8 @@ _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
 class EngineSettings:
     """`fraction` is the share of the memory that the engine may take, unless `kv_bytes` says the KV cache's size.
     `budget_tokens` (None: the engine's default) bounds a step, `threshold_tokens` the part of one long prompt in it.
-    `devices` is how many accelerators one engine uses, on all of its nodes, and `tensor` how many of them stand together
-    on one at least. `stated`: the plan says the fraction or the bytes itself."""
+    `devices` is how many accelerators one engine uses, on all of its nodes, and `tensor` how many of them one node has
+    at least. `stated`: the plan says the fraction or the bytes itself."""
 
     fraction: float
     stated: bool
