@@ -1,0 +1,202 @@
+"""What our layers cost, measured in pairs: `python -m benchmarks.goodput.overhead OUTPUT`.
+
+Two engines run side by side, one behind our supervisor with gate and plugin, one bare. Blocks of equal requests go to
+one, then to the other, in alternating order. The machine's speed drifts alike for both, so each pair gives a ratio.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import aiohttp
+import docs_section
+
+from modelfleet_worker import processes
+from worker_process import NAME, EngineUnderTest, Worker, free_port, plan_of, real_engine, running_worker
+
+PAIRS = int(os.environ.get("BENCH_OVERHEAD_PAIRS", "24"))
+AT_ONCE, ROUNDS, TOKENS, PROMPT = 16, 2, 64, 128
+_T_95 = 1.714
+"""One-sided 95 % quantile of Student's t with 23 degrees of freedom; more pairs have a smaller one."""
+_PROMISE = {"digest": "0123456789ab", "objectives": [{"name": "bench", "ttft_s": 10.0, "tpot_s": 1.0}]}
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one block of requests took. `cpu_s`: of all processes of the server, the supervisor's too."""
+
+    tokens: int
+    wall_s: float
+    cpu_s: float
+    tpot_s: float
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.tokens / self.wall_s
+
+    @property
+    def cpu_us_per_token(self) -> float:
+        return self.cpu_s / self.tokens * 1e6
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server on `port`; `root` is the process above all of its own."""
+
+    port: int
+    root: int
+
+
+def main(output: Path) -> None:
+    """Everything, in one run."""
+    with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
+        results = asyncio.run(measure(Path(folder)))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(results, indent=1) + "\n")
+    lines = docs_section.overhead(results)
+    print("\n".join(lines))
+    docs_section.write("overhead", lines)
+
+
+async def measure(folder: Path) -> dict[str, Any]:
+    """Starts both, warms both, measures pairs."""
+    under_test = real_engine()
+    (folder / "worker").mkdir()
+    (folder / "worker" / "promise.json").write_text(json.dumps(_PROMISE))
+    async with running_worker(folder, plan_of(under_test)) as worker:
+        await worker.until_ready(under_test.start_patience_s)
+        ours = Server(int(worker._http.rpartition(":")[2]), worker.process.pid)
+        async with _bare(under_test, folder, worker) as bare:
+            for server in (ours, bare) * 3:
+                await _block(server)
+            pairs = [await _pair(ours, bare, ours_first=number % 2 == 0) for number in range(PAIRS)]
+    return _results(pairs) | {"loadAverage": os.getloadavg()[0]}
+
+
+async def _pair(ours: Server, bare: Server, *, ours_first: bool) -> tuple[Block, Block]:
+    if ours_first:
+        first = await _block(ours)
+        return first, await _block(bare)
+    second = await _block(bare)
+    return await _block(ours), second
+
+
+async def _block(server: Server) -> Block:
+    cpu_s, start_s = _cpu_s(server.root), time.monotonic()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+        times = [t for _ in range(ROUNDS) for t in await asyncio.gather(*(_ask(session) for _ in range(AT_ONCE)))]
+    wall_s = time.monotonic() - start_s
+    await asyncio.sleep(0.2)  # what the server does after the last byte belongs to the block too
+    return Block(AT_ONCE * ROUNDS * TOKENS, wall_s, _cpu_s(server.root) - cpu_s, statistics.fmean(times))
+
+
+async def _ask(session: aiohttp.ClientSession) -> float:
+    """The time per output token of one stream."""
+    body = {"model": NAME, "prompt": list(range(10, 10 + PROMPT)), "max_tokens": TOKENS, "ignore_eos": True}
+    first_s = last_s = 0.0
+    async with session.post("/v1/completions", json=body | {"stream": True}) as answer:
+        answer.raise_for_status()
+        async for line in answer.content:
+            if line.startswith(b"data: {"):
+                last_s = time.monotonic()
+                first_s = first_s or last_s
+    return (last_s - first_s) / (TOKENS - 1)
+
+
+def _cpu_s(root: int) -> float:
+    """CPU time of a process and all below it, exact to the nanosecond: the kernel's clock of each process."""
+    total = 0.0
+    for pid in (root, *processes.descendants(root)):
+        try:
+            total += time.clock_gettime(~pid << 3 | 2)
+        except OSError:
+            continue  # it ended meanwhile
+    return total
+
+
+@asynccontextmanager
+async def _bare(under_test: EngineUnderTest, folder: Path, worker: Worker) -> AsyncIterator[Server]:
+    """The engine as the supervisor starts it, without gate, plugin and the flag that feeds the plugin."""
+    port, scratch = free_port(), tempfile.mkdtemp(prefix="bare-", dir="/tmp")
+    argv = [under_test.python, "-m", "vllm.entrypoints.cli.main", "serve", under_test.model, *under_test.args]
+    argv += ["--host=::", f"--port={port}", "--disable-access-log-for-endpoints=/health,/metrics"]
+    argv += ["--served-model-name", NAME]
+    env = {"PATH": os.environ["PATH"], "HOME": scratch, "TMPDIR": scratch, "HF_HUB_OFFLINE": "1", **under_test.env}
+    env |= {"VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": "", "USER": "modelfleet"}
+    with (folder / "bare.log").open("wb") as output:
+        process = subprocess.Popen(argv, env=env, cwd=scratch, stdout=output, stderr=output)  # noqa: ASYNC220
+    try:
+        await worker.until(lambda: _healthy(port), under_test.start_patience_s)
+        yield Server(port, process.pid)
+    finally:
+        below = processes.descendants(process.pid)
+        process.terminate()
+        process.wait()
+        for pid in below:
+            if not processes.is_resource_tracker(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+async def _healthy(port: int) -> bool:
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/health") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+def _results(pairs: Sequence[tuple[Block, Block]]) -> dict[str, Any]:
+    """Ratios with ours above bare; the bound is the upper end of the one-sided 95 % interval of their mean."""
+    cost = {
+        "cpu per token": [log(ours.cpu_us_per_token / bare.cpu_us_per_token) for ours, bare in pairs],
+        "tpot": [log(ours.tpot_s / bare.tpot_s) for ours, bare in pairs],
+        "throughput lost": [log(bare.tokens_per_s / ours.tokens_per_s) for ours, bare in pairs],
+    }
+    added_us = [ours.cpu_us_per_token - bare.cpu_us_per_token for ours, bare in pairs]
+    return {
+        "pairs": len(pairs),
+        "block": {"streams at once": AT_ONCE, "requests": AT_ONCE * ROUNDS, "tokens each": TOKENS, "prompt": PROMPT},
+        "cost": {name: _bound(values) for name, values in cost.items()},
+        "cpu_us_per_token": {
+            "ours": round(statistics.median(ours.cpu_us_per_token for ours, _ in pairs), 2),
+            "bare": round(statistics.median(bare.cpu_us_per_token for _, bare in pairs), 2),
+            "added_mean": round(statistics.fmean(added_us), 2),
+            "added_upper": round(statistics.fmean(added_us) + _T_95 * _error(added_us), 2),
+        },
+        "tokens_per_s": {
+            "ours": round(statistics.median(ours.tokens_per_s for ours, _ in pairs), 1),
+            "bare": round(statistics.median(bare.tokens_per_s for _, bare in pairs), 1),
+        },
+    }
+
+
+def _bound(logs: Sequence[float]) -> Mapping[str, float]:
+    mean, error = statistics.fmean(logs), _error(logs)
+    return {
+        "median_percent": round(100 * (exp(statistics.median(logs)) - 1), 2),
+        "mean_percent": round(100 * (exp(mean) - 1), 2),
+        "upper_percent": round(100 * (exp(mean + _T_95 * error) - 1), 2),
+    }
+
+
+def _error(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / sqrt(len(values))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
