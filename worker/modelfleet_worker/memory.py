@@ -142,7 +142,9 @@ class Memory(Part):
         return check_host(self._before, self._settings)
 
     def _sample(self) -> Sample:
+        # What is ours first: a process that ends in between is then counted as ours, and never as somebody else's.
         ours = [os.getpid(), *processes.descendants(os.getpid())]
+        own_bytes = sum(held.anonymous_bytes for held in self._host.held(ours))
         host = self._host.memory()
         devices: tuple[Device, ...] = ()
         if self._devices is not None:
@@ -157,7 +159,7 @@ class Memory(Part):
             devices=devices,
             host=host,
             node=self._host.node(),
-            own_bytes=sum(held.anonymous_bytes for held in self._host.held(ours)),
+            own_bytes=own_bytes,
             others=others,
         )
 

@@ -19,7 +19,6 @@ A long prompt is blamed only with its mechanism. A correction goes only with wha
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +43,7 @@ _KILLED = -9
 _LONG_SHARE = 0.5  # of the longest prompt that the engine takes: a prompt from here on is a long one
 _LONG_TOKENS = 4096  # where the plan does not say the context
 _KV_SHARE = 0.1
+_NEAR = 5  # samples before a death that tell of it
 _WARM_UP = re.compile(r"warming up|in capture_model|in capture_graph|lowering max_num_seqs or gpu_memory_utilization")
 _BY_TOKENS = {Mechanism.PROMPT_LOGPROBS, Mechanism.CONTEXT_WORKSPACE}
 _RAISE_HOST = "Raise the class's hostPerAccelerator.memory, or see what else runs in the container."
@@ -125,7 +125,7 @@ def _killed(failure: Failure, facts: Facts) -> Failure | None:
         return _by_somebody(failure, facts, killed) if killed or facts.said.silent else None
     limit = f"at the container's limit of {size(_limit(facts))}" if _limit(facts) else "for lack of memory on the node"
     kill = f"the kernel killed a process of the engine {limit}"
-    foreign = in_container(_around_death(facts))
+    foreign = in_container(facts.ring[-_NEAR:], facts.after)
     if foreign is not None:
         return taken_by(foreign, kill)
     return _spike(facts, kill) or _host(facts, kill)
@@ -144,7 +144,7 @@ def _by_somebody(failure: Failure, facts: Facts, killed: bool) -> Failure | None
 def _host(facts: Facts, kill: str) -> Failure:
     step = lower_memory(facts.settings) if facts.on_cpu and _kv_counts(facts) else None
     remedy = f"{remedy_of(step).rstrip('.')}, or raise the class's hostPerAccelerator.memory." if step else _RAISE_HOST
-    own = max((sample.own_bytes for sample in facts.ring[-5:]), default=0)
+    own = max((sample.own_bytes for sample in facts.ring[-_NEAR:]), default=0)
     held = f"; its processes held {size(own)} when they were last looked at" if own else ""
     return Failure(
         reason=Reason.HOST_OUT_OF_MEMORY,
@@ -255,13 +255,9 @@ def _foreign(facts: Facts) -> Foreign | None:
     if after is not None and after.devices:
         return on_devices(after.devices[: facts.settings.devices])
     if facts.on_cpu:
-        return in_container(_around_death(facts))
+        return in_container(facts.ring[-_NEAR:], facts.after)
     others = facts.said.others_bytes
     return Foreign(used_bytes=others, where="the accelerator") if others > HOST_TOLERANCE_BYTES else None
-
-
-def _around_death(facts: Facts) -> Sequence[Sample]:
-    return [*facts.ring[-5:], *([facts.after] if facts.after else [])]
 
 
 def _limit(facts: Facts) -> int:

@@ -56,7 +56,7 @@ def check_host(sample: Sample, settings: EngineSettings) -> Failure | None:
     wanted = settings.kv_bytes if settings.kv_bytes is not None else int(settings.fraction * total)
     if wanted <= free:
         return None
-    foreign = in_container([sample])
+    foreign = in_container((), sample)
     foreign = foreign if foreign and foreign.used_bytes >= wanted - free else on_node(sample, wanted - free)
     if foreign is not None:
         return taken_by(foreign, f"the engine is to take {size(wanted)} and {size(free)} are free")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from modelfleet_worker.cgroup import Held, Memory, Node
 from modelfleet_worker.devices import Device
@@ -73,9 +74,12 @@ def on_devices(devices: Sequence[Device]) -> Foreign | None:
     return Foreign(used_bytes=worst.used_bytes, where=device_words(worst))
 
 
-def in_container(samples: Sequence[Sample]) -> Foreign | None:
-    """The most that others held of the container's memory in any of the samples."""
-    worst = max(samples, key=lambda sample: sample.host_others_bytes, default=None)
+def in_container(ring: Sequence[Sample], after: Sample | None = None) -> Foreign | None:
+    """The most that others held of the container's memory: when our processes were gone, or in two samples on end while
+    they ran. One alone may have been taken while a process died, whose memory was counted and itself no more."""
+    lasting = [min(pair, key=lambda sample: sample.host_others_bytes) for pair in pairwise(ring)]
+    found = [*lasting, *([after] if after is not None else [])]
+    worst = max(found, key=lambda sample: sample.host_others_bytes, default=None)
     if worst is None or worst.host_others_bytes < HOST_TOLERANCE_BYTES:
         return None
     return Foreign(used_bytes=worst.host_others_bytes, where="the container's memory", names=_names(worst.others))

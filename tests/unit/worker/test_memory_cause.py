@@ -87,6 +87,8 @@ CPU = {
 KILLED = {**CPU, "after": Sample(at_s=2, host=host(64 * MIB, kills=5))}
 BESIDE = (Held(pid=9, name="python", anonymous_bytes=GIB),)
 CROWDED = {**KILLED, "after": Sample(at_s=2, host=host(kills=5), others=BESIDE)}
+FULL = Sample(at_s=1, host=host(kills=4), own_bytes=GIB)
+TORN = Sample(at_s=1, host=host(kills=4))
 ALONE = {"before": Sample(at_s=0, devices=(device(),)), "after": Sample(at_s=2, devices=(device(),))}
 SHARED = {**ALONE, "after": Sample(at_s=2, devices=(device(30 * GIB),))}
 BLIND = {"before": Sample(at_s=0, devices=(device(),))}
@@ -154,6 +156,20 @@ def test_a_start(seen, lines, reason, words):
             id="another in the container",
         ),
         pytest.param(KILLED, [WORKER_KILLED], "HostOutOfMemory", "no other process", id="nobody else in the container"),
+        pytest.param(
+            {**KILLED, "ring": (FULL, TORN)},
+            [WORKER_KILLED],
+            "HostOutOfMemory",
+            "",
+            id="a sample of a process that dies",
+        ),
+        pytest.param(
+            {**KILLED, "ring": (FULL, TORN, TORN)},
+            [WORKER_KILLED],
+            "ForeignMemory",
+            "1.0 GiB",
+            id="two on end are real",
+        ),
         pytest.param(
             {**KILLED, "inputs": (prompt(3500, logprobs=True),)},
             [WORKER_KILLED],
