@@ -4,6 +4,7 @@ from api_bad_values import VALUES
 from api_engine_cases import ENGINE_BAD, ENGINE_GOOD
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
+from api_session_cases import SESSION_BAD, SESSION_GOOD
 from api_weight_cases import WEIGHT_BAD, WEIGHT_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
@@ -68,6 +69,7 @@ GOOD = (
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
     *ENGINE_GOOD,
     *PLANNER_GOOD,
+    *SESSION_GOOD,
     *WEIGHT_GOOD,
 )
 
@@ -236,11 +238,11 @@ _FIELDS = (
     ),
     Bad(
         "a field of another version",
-        {"spec.sessions": {}},
-        "spec.sessions",
+        {"spec.adapters": {}},
+        "spec.adapters",
         "unknown field; there are model, objectives, accelerators, quantization, parallelism, scaling, speculation,"
-        " engine, placement, imagePullSecrets, economics",
-        server='unknown field "spec.sessions"',
+        " sessions, engine, placement, imagePullSecrets, economics",
+        server='unknown field "spec.adapters"',
     ),
 )
 
@@ -324,4 +326,4 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + WEIGHT_BAD
+BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + SESSION_BAD + WEIGHT_BAD

@@ -7,27 +7,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from goodput_contract import STRICT, judges_requests
 
 from modelfleet_worker.engine_numbers import WORK, numbers
 from modelfleet_worker.start_outlook import Phase
 from stand_in_engine import WORKER_TITLE
 from worker_process import EngineUnderTest, Worker, living, pid_titled, plan_of, real_engine, running_worker, stand_in
 
+HOLD_FILLERS, HOLD_FILLER_TOKENS = 10, 4000
+LARGEST_BLOCK_TOKENS = 128  # of vLLM on a CPU; on a GPU it is 16
+
 
 @pytest.fixture(params=["stand-in", pytest.param("vllm", marks=pytest.mark.engine)])
 def under_test(request: pytest.FixtureRequest, tmp_path: Path) -> EngineUnderTest:
-    return stand_in(tmp_path, token_s="0.01", start_s="1") if request.param == "stand-in" else real_engine()
+    return (
+        stand_in(tmp_path, token_s="0.01", start_s="1", kv_tokens="131072")
+        if request.param == "stand-in"
+        else real_engine()
+    )
 
 
 async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
     under_test: EngineUnderTest, tmp_path: Path
 ) -> None:
+    _promise_to_hold(tmp_path)
     async with running_worker(tmp_path, plan_of(under_test)) as worker:
         await _is_ready_only_after_a_token(worker, under_test.start_patience_s)
         await _tells_how_the_start_went(worker)
         await _hides_what_is_not_listed(worker)
         await _answers_as_openai_s_api(worker)
         await _shows_its_work(worker)
+        await judges_requests(worker)
+        await _holds_a_session(worker)
         await _counts_a_client_that_leaves(worker, under_test.tokens)
         await _drains_while_it_streams(worker, under_test.tokens)
 
@@ -141,6 +152,34 @@ async def _hides_what_is_not_listed(worker: Worker) -> None:
     assert (await worker.api("/v1/completions", body={"model": "other", "prompt": "hi"})).status == 404
     # An answer's last byte reaches the client before the engine's own code around it has returned.
     await worker.until(lambda: _ended_are(worker, completed=2, client_error=1))
+
+
+def _promise_to_hold(folder: Path) -> None:
+    hold = {"header": "x-tier", "values": ["gold"], "maxGap_s": 600, "maxShareOfCache": 0.1}
+    value = {"digest": "0123abcd", "objectives": [{"name": "chat", "ttft_s": 1, "tpot_s": 1}, STRICT], "hold": hold}
+    (folder / "worker").mkdir()
+    (folder / "worker" / "promise.json").write_text(json.dumps(value))
+
+
+async def _holds_a_session(worker: Worker) -> None:
+    """While others fill more than a quarter of the cache a held session is touched, and found whole but for a block."""
+    before = await worker.ended("completed")
+    body = {"model": "tiny", "max_tokens": 40, "ignore_eos": True}
+    await worker.api("/v1/completions", {**body, "prompt": [*range(5, 965)]}, **{"x-tier": "gold"})
+    assert (await worker.metrics())["modelfleet_worker_held_tokens"] == 1000
+    for other in range(HOLD_FILLERS):
+        prompt = [5 + (number * 31 + other) % 990 for number in range(HOLD_FILLER_TOKENS)]
+        await worker.api("/v1/completions", {**body, "prompt": prompt, "max_tokens": 1})
+    await worker.until(lambda: _has_touched(worker))
+    page = await worker.metrics()
+    touches = page["modelfleet_worker_hold_touches_total"]
+    assert page["modelfleet_worker_hold_computed_tokens_total"] <= touches * LARGEST_BLOCK_TOKENS
+    assert page["modelfleet_worker_held_sessions"] == 1
+    await worker.until(lambda: _ended_are(worker, completed=int(before) + 1 + HOLD_FILLERS))
+
+
+async def _has_touched(worker: Worker) -> bool:
+    return (await worker.metrics())["modelfleet_worker_hold_touches_total"] >= 1
 
 
 async def _counts_a_client_that_leaves(worker: Worker, tokens: int) -> None:

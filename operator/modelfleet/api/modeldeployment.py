@@ -10,6 +10,7 @@ from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, Node
 from modelfleet.api.model import Model
 from modelfleet.api.quantization import Quantization
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
+from modelfleet.api.sessions import Sessions
 from modelfleet.api.sources import ClaimSource
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.api.strings import (
@@ -302,6 +303,8 @@ class ModelDeploymentSpec(ApiModel):
     """How many replicas there are."""
     speculation: Speculation = Speculation()
     """Speculative decoding."""
+    sessions: Sessions = Sessions()
+    """How requests of one session are treated. A change reaches running workers and restarts none."""
     engine: Engine = Engine()
     """The inference engine and what is passed to it."""
     placement: Placement = Placement()

@@ -194,7 +194,7 @@ def _unknown_field(kind: type[ApiModel], place: Place) -> str:
         return f"unknown field, did you mean {near[0]}?"
     if elsewhere:
         return f"unknown field here, did you mean {' or '.join(elsewhere[:3])}?"
-    return f"unknown field; there are {', '.join(names)}"
+    return f"unknown field; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
 
 
 def _paths(kind: type[ApiModel], prefix: str = "") -> Iterator[str]:

@@ -255,7 +255,19 @@ _WEIGHTS: tuple[Rule[Any], ...] = (
     ),
 )
 
-CHECKS: tuple[Rule[Any], ...] = _FIELDS + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS
+_SESSIONS: tuple[Rule[Any], ...] = (
+    Rule(
+        "a-hold-needs-the-cache-of-prefixes",
+        ModelDeploymentSpec,
+        "!has(self.sessions) || !has(self.sessions.hold) || !has(self.engine) || !has(self.engine.args)"
+        " || !('no-enable-prefix-caching' in self.engine.args)",
+        lambda it: it.sessions.hold is None or "no-enable-prefix-caching" not in it.engine.args,
+        "what is held is the cache of prefixes: take the flag no-enable-prefix-caching out of engine.args",
+        "sessions.hold",
+    ),
+)
+
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS + _SESSIONS
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 

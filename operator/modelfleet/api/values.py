@@ -211,7 +211,7 @@ class Share(Value):
     max_length = 8
     whole_numbers = True
     pattern = f"^{_SHARE}$"
-    clauses = (
+    clauses: ClassVar[tuple[Clause, ...]] = (
         _above_zero(
             _SHARE,
             'a share is a percentage above 0% and below 100%, such as "99%" or "99.9%"',

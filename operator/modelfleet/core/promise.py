@@ -11,6 +11,7 @@ from typing import Any
 
 from modelfleet.api import names
 from modelfleet.api.modeldeployment import InputLengths, ModelDeployment, Objective, OutputLengths
+from modelfleet.api.sessions import Hold
 from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.drift import delete, labels_kept
@@ -29,7 +30,8 @@ def promise(deployment: ModelDeployment) -> dict[str, Any]:
     leaves counts comparable."""
     most = deployment.spec.model.max_context_tokens
     objectives = [_objective(one, most) for one in deployment.spec.objectives]
-    return {"digest": _digest(objectives), "objectives": objectives}
+    hold = deployment.spec.sessions.hold
+    return {"digest": _digest(objectives), "objectives": objectives, **({"hold": _hold(hold)} if hold else {})}
 
 
 def digest(deployment: ModelDeployment) -> str:
@@ -68,6 +70,16 @@ def _objective(one: Objective, most: int | None) -> dict[str, Any]:
         **({"inputMaxTokens": longest} if longest else {}),
         "inputEdges": _edges(lengths.input_tokens),
         "outputEdges": _edges(lengths.output_tokens),
+    }
+
+
+def _hold(hold: Hold) -> dict[str, Any]:
+    """Sessions whose cached blocks workers hold for a short gap. No part of what a request is judged by."""
+    return {
+        "header": hold.when.header.canonical,
+        "values": sorted(str(value) for value in hold.when.values),
+        "maxGap_s": hold.max_gap.seconds,
+        "maxShareOfCache": float(hold.max_share_of_cache.fraction),
     }
 
 
