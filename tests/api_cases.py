@@ -3,6 +3,7 @@
 from api_bad_values import VALUES
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
+from api_rollout_cases import ROLLOUT_BAD, ROLLOUT_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
 NAME = (
@@ -65,6 +66,7 @@ GOOD = (
     Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
     *PLANNER_GOOD,
+    *ROLLOUT_GOOD,
 )
 
 _FIELDS = (
@@ -234,7 +236,7 @@ _FIELDS = (
         {"spec.sessions": {}},
         "spec.sessions",
         "unknown field; there are model, objectives, accelerators, quantization, parallelism, scaling, speculation,"
-        " engine, placement, imagePullSecrets, economics",
+        " engine, rollout, placement, imagePullSecrets, economics",
         server='unknown field "spec.sessions"',
     ),
 )
@@ -319,4 +321,4 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + PLANNER_BAD
+BAD = VALUES + _FIELDS + _ENGINE + PLANNER_BAD + ROLLOUT_BAD

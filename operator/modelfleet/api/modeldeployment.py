@@ -9,6 +9,7 @@ from modelfleet.api.engine_options import ENV_NAMES, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
 from modelfleet.api.model import Model
 from modelfleet.api.quantization import Quantization
+from modelfleet.api.rollout import Rollout
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.api.strings import (
@@ -304,6 +305,8 @@ class ModelDeploymentSpec(ApiModel):
     """Speculative decoding."""
     engine: Engine = Engine()
     """The inference engine and what is passed to it."""
+    rollout: Rollout = Rollout()
+    """How a changed plan replaces running replicas."""
     placement: Placement = Placement()
     """Where worker pods may run."""
     image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], Field(max_length=8), Unique(("name",))] = ()

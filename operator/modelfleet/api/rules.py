@@ -29,6 +29,7 @@ from modelfleet.api.modeldeployment import (
     Strategy,
 )
 from modelfleet.api.modelprofile import ModelProfile
+from modelfleet.api.rollout import Rollout
 from modelfleet.api.schema import ApiModel, Needed, Refused
 
 M = TypeVar("M", bound=ApiModel)
@@ -173,6 +174,14 @@ _FIELDS: tuple[Rule[Any], ...] = (
         lambda it: it.min_replicas <= it.max_replicas,
         "maxReplicas must not be below minReplicas",
         "maxReplicas",
+    ),
+    Rule(
+        "a-rollout-can-move",
+        Rollout,
+        "!has(self.maxSurge) || self.maxSurge > 0 || !has(self.maxUnavailable) || self.maxUnavailable > 0",
+        lambda it: it.max_surge > 0 or it.max_unavailable != 0,
+        "maxSurge 0 and maxUnavailable 0 leave no replica that may move: allow one more or one less",
+        "maxUnavailable",
     ),
 )
 
