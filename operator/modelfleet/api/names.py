@@ -55,9 +55,9 @@ def child(deployment: str, *parts: str) -> str:
     return f"{head}-{digest}{tail}"
 
 
-def pod(deployment: str, revision: str, slot: int) -> str:
-    """The name of the pod of replica `slot`."""
-    return child(deployment, revision, str(slot))
+def pod(deployment: str, revision: str, slot: int, rank: int = 0) -> str:
+    """The name of the pod of replica `slot`, of a group the one of `rank`."""
+    return child(deployment, revision, str(slot), *([str(rank)] if rank else []))
 
 
 def revision(deployment: str, revision_hash: str) -> str:

@@ -105,10 +105,10 @@ class Plan(_Part):
     """One replica, pinned. A field that a later version adds needs a default that reads as "not there": a stored plan
     that cannot be read any more would be planned anew, and an operator's upgrade must not do that.
 
-    `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
-    for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
-    worker's `plan.json`, never into the pod's own command or environment. `planned` is None where nothing was
-    predicted; no pod depends on it.
+    `accelerators` is how many of `resource_name` a replica takes, in equal parts on `nodes` nodes with one pod each.
+    `host_cpu` and `host_memory` are canonical quantities for one pod, empty where the class states none. `engine_args`
+    and `engine_env` go to the engine through the worker's `plan.json`, never into the pod's own command or environment.
+    `planned` is None where nothing was predicted; no pod depends on it.
     """
 
     image: str
@@ -136,11 +136,17 @@ class Plan(_Part):
     data: Annotated[int, Field(ge=1, le=1024)] = 1
     expert: bool = False
     planned: Planned | None = None
+    nodes: Annotated[int, Field(ge=1, le=1024)] = 1
 
     @property
     def layout(self) -> str:
         """The layout in one word, as status says it: `tp2` is tensor parallel over two accelerators."""
         return str(Layout(self.tensor, self.pipeline, self.data, expert=self.expert))
+
+    @property
+    def member_accelerators(self) -> int:
+        """How many accelerators each pod of a replica asks for."""
+        return max(1, self.accelerators // self.nodes)
 
     @property
     def model_path(self) -> str:
@@ -155,7 +161,7 @@ class Plan(_Part):
         )
 
 
-_LATER = {"pipeline", "data", "expert", "planned"}
+_LATER = {"pipeline", "data", "expert", "planned", "nodes"}
 """Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 
 

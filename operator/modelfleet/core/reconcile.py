@@ -14,11 +14,13 @@ from modelfleet.core.children import Children, observe
 from modelfleet.core.drift import image_edited, labels_kept, put_back
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
 from modelfleet.core.events import events
+from modelfleet.core.groups import Replica, replicas
 from modelfleet.core.intent import Intent, decide_intent
 from modelfleet.core.plan import Plan
 from modelfleet.core.pods import PodView, view
 from modelfleet.core.render.metadata import Owner, metadata
-from modelfleet.core.render.pod import pod, pod_labels
+from modelfleet.core.render.pod import pod as worker_pod
+from modelfleet.core.render.pod import pod_labels
 from modelfleet.core.render.service import service
 from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
 from modelfleet.core.rollout import SURGE, Scene, Step, decide_step, hold
@@ -48,15 +50,17 @@ def plan(world: World) -> Outcome:
     children = observe(world, owner)
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
+    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
+    fleet = replicas(pods, plans)
     intent = decide_intent(world, children, known)
     revision = current(intent.wish.digest, intent.wish.plan, known) if intent.wish else None
-    step = _step(world, children, pods, intent, revision)
-    effects = (*intent.effects, *_effects(children, pods, step, revision, known))
+    step = _step(world, children, fleet, intent, revision)
+    effects = (*intent.effects, *_effects(children, fleet, step, revision, known))
     situation = Situation(
         world=world,
         children=children,
         intent=intent,
-        pods=pods,
+        fleet=fleet,
         step=step,
         revision=revision,
         known=known,
@@ -69,20 +73,20 @@ def plan(world: World) -> Outcome:
 def _step(
     world: World,
     children: Children,
-    pods: tuple[PodView, ...],
+    fleet: tuple[Replica, ...],
     intent: Intent,
     revision: Revision | None,
 ) -> Step:
     if intent.wish is None or revision is None or _plan_blocked(children, revision):
-        return hold(pods)
-    replicas = intent.wish.replicas.replicas
-    reach = range(replicas + SURGE + len(children.pods) + len(children.foreign))
-    taken = (slot for slot in reach if children.pod_name_exists(names.pod(children.owner.name, revision.name, slot)))
+        return hold(fleet)
+    wanted = intent.wish.replicas.replicas
+    reach = range(wanted + SURGE + len(children.pods) + len(children.foreign))
+    taken = (slot for slot in reach if _slot_held(children, revision, slot))
     return decide_step(
         Scene(
             revision=revision.name,
-            replicas=replicas,
-            pods=pods,
+            replicas=wanted,
+            fleet=fleet,
             held_slots=frozenset(taken),
             not_serving_s=dict(world.not_serving_s),
             propagation_s=world.settings.propagation_s,
@@ -91,34 +95,41 @@ def _step(
     )
 
 
+def _slot_held(children: Children, revision: Revision, slot: int) -> bool:
+    """Whether any pod name of a replica is taken."""
+    ranks = range(revision.plan.nodes)
+    return any(children.pod_name_exists(names.pod(children.owner.name, revision.name, slot, rank)) for rank in ranks)
+
+
 def _plan_blocked(children: Children, revision: Revision) -> bool:
     return any(blocked(children, kind, revision.name) for kind in ("ConfigMap", "ControllerRevision"))
 
 
 def _effects(
     children: Children,
-    pods: tuple[PodView, ...],
+    fleet: tuple[Replica, ...],
     step: Step,
     revision: Revision | None,
     known: dict[str, Revision],
 ) -> Iterator[Effect]:
     """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `revision`) nothing
     is made for a deployment that has no pods."""
-    used = frozenset(pod.revision for pod in pods if pod.revision)
+    used = frozenset(pod.revision for replica in fleet for pod in replica.pods if pod.revision)
     if revision is not None:
         yield from keep(children, revision)
     for name in sorted(used & known.keys()):
         if revision is None or name != revision.name:
             yield from keep_config_map(children, known[name])
     for victim in step.delete:
-        yield Delete("v1", "Pod", victim.name, victim.uid)
+        yield from (Delete("v1", "Pod", pod.name, pod.uid) for pod in victim.pods if not pod.terminating)
     plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
-    yield from _keep_pods(children, pods, step, plans)
-    if revision is not None or pods:
+    yield from _keep_pods(children, fleet, step, plans)
+    if revision is not None or fleet:
         yield from _keep_service(children)  # beside the pods, which need none: its address takes a while to be found
     if revision is not None:
         for slot in step.create:
-            yield Create(pod(children.owner, revision.name, slot, revision.plan))
+            for rank in range(revision.plan.nodes):
+                yield Create(worker_pod(children.owner, revision.name, slot, revision.plan, rank))
         yield from let_go(children, used | {revision.name}, known)
 
 
@@ -131,31 +142,36 @@ def _keep_service(children: Children) -> Iterator[Effect]:
         yield Create(manifest)
 
 
-def _keep_pods(children: Children, pods: tuple[PodView, ...], step: Step, plans: dict[str, Plan]) -> Iterator[Effect]:
-    """Puts labels (and an edited image) back, and switches the serving label of pods that leave or come back."""
+def _keep_pods(children: Children, fleet: tuple[Replica, ...], step: Step, plans: dict[str, Plan]) -> Iterator[Effect]:
+    """Puts labels (and an edited image) back, and switches the serving label of replicas that leave or come back."""
     off, on, deleted = ({one.uid for one in group} for group in (step.off, step.on, step.delete))
-    for one in pods:
-        if one.terminating or one.finished or one.uid in deleted:
-            continue
-        serving = one.uid not in off and (one.serving or one.uid in on)
-        observed = children.pods[one.name]
-        manifest: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata(children.owner, one.name, _labels(one, serving)),
-        }
-        image = plans[one.revision].image if one.revision in plans else ""
-        if image and image_edited(observed, image):
-            manifest["spec"] = {"containers": [{"name": names.WORKER_CONTAINER, "image": image}]}
-        if "spec" in manifest or not labels_kept(observed, manifest):
-            yield Apply(manifest, one.uid)
+    for replica in fleet:
+        for one in replica.pods:
+            if one.terminating or one.finished or replica.uid in deleted:
+                continue
+            serving = replica.uid not in off and (replica.serving or replica.uid in on)
+            yield from _keep_pod(children, one, serving, plans)
+
+
+def _keep_pod(children: Children, one: PodView, serving: bool, plans: dict[str, Plan]) -> Iterator[Effect]:
+    observed = children.pods[one.name]
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata(children.owner, one.name, _labels(one, serving)),
+    }
+    image = plans[one.revision].image if one.revision in plans else ""
+    if image and image_edited(observed, image):
+        manifest["spec"] = {"containers": [{"name": names.WORKER_CONTAINER, "image": image}]}
+    if "spec" in manifest or not labels_kept(observed, manifest):
+        yield Apply(manifest, one.uid)
 
 
 def _labels(one: PodView, serving: bool) -> dict[str, str]:
     """A pod's labels; of one whose name we would not have given only the label that drains it."""
     if one.revision is None or one.slot is None:
         return {names.SERVING_LABEL: "true" if serving else "false"}
-    return pod_labels(one.revision, one.slot, serving)
+    return pod_labels(one.revision, one.slot, one.rank, serving)
 
 
 def _wake_after_s(s: Situation) -> float | None:

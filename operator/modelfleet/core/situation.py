@@ -6,8 +6,8 @@ from functools import cached_property
 from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.children import Children, is_left_over, name_taken
+from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
-from modelfleet.core.pods import PodView
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
 from modelfleet.core.snapshot import World
@@ -16,52 +16,59 @@ from modelfleet.core.snapshot import World
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """One observed moment with what was decided about it. `revision` is the wanted one, None without a wish; `known`
-    are all readable revisions by name; `moves` says whether this step writes anything."""
+    are all readable revisions by name; `fleet` is every replica that exists; `moves` says whether this step writes
+    anything."""
 
     world: World
     children: Children
     intent: Intent
-    pods: tuple[PodView, ...]
+    fleet: tuple[Replica, ...]
     step: Step
     revision: Revision | None
     known: dict[str, Revision]
     moves: bool
 
     @cached_property
-    def replicas(self) -> tuple[PodView, ...]:
-        """Pods that stand for a replica: they exist, have not ended and are not being drained."""
-        leaving = (pod for pod in self.pods if not pod.serving and pod.uid in self.step.victims)
-        gone = {pod.uid for pod in leaving}
-        return tuple(pod for pod in self.pods if not (pod.terminating or pod.finished or pod.uid in gone))
+    def replicas(self) -> tuple[Replica, ...]:
+        """Those that stand: they exist, have not ended and are not being drained."""
+        leaving = (replica for replica in self.fleet if not replica.serving and replica.uid in self.step.victims)
+        gone = {replica.uid for replica in leaving}
+        return tuple(
+            replica for replica in self.fleet if not (replica.terminating or replica.finished or replica.uid in gone)
+        )
 
     @cached_property
-    def serving(self) -> tuple[PodView, ...]:
+    def serving(self) -> tuple[Replica, ...]:
         """Replicas that get requests: Ready, and selected by the Service."""
-        return tuple(pod for pod in self.replicas if pod.ready and pod.serving)
+        return tuple(replica for replica in self.replicas if replica.ready and replica.serving)
 
     @cached_property
-    def draining(self) -> tuple[PodView, ...]:
-        """Pods on their way out: taken out of the Service by us, or asked to stop."""
-        kept = {pod.uid for pod in self.replicas}
-        return tuple(pod for pod in self.pods if pod.uid not in kept and not (pod.finished and not pod.terminating))
+    def draining(self) -> tuple[Replica, ...]:
+        """Those on their way out: taken out of the Service by us, or asked to stop."""
+        kept = {replica.uid for replica in self.replicas}
+        return tuple(
+            replica
+            for replica in self.fleet
+            if replica.uid not in kept and not (replica.finished and not replica.terminating)
+        )
 
     @cached_property
-    def current(self) -> tuple[PodView, ...]:
+    def current(self) -> tuple[Replica, ...]:
         """Replicas of the wanted revision, by slot; ended ones that are not replaced yet stand among them."""
         wanted = self.revision.name if self.revision else None
-        return tuple(pod for pod in self.staying if pod.revision == wanted)
+        return tuple(replica for replica in self.staying if replica.revision == wanted)
 
     @cached_property
-    def staying(self) -> tuple[PodView, ...]:
-        """Pods that no decision sends away, by slot."""
-        stay = (pod for pod in self.pods if not pod.terminating and pod.uid not in self.step.victims)
-        return tuple(sorted(stay, key=lambda pod: (pod.slot is None, pod.slot, pod.name)))
+    def staying(self) -> tuple[Replica, ...]:
+        """Those that no decision sends away, by slot."""
+        stay = (replica for replica in self.fleet if not replica.terminating and replica.uid not in self.step.victims)
+        return tuple(sorted(stay, key=lambda replica: (replica.slot is None, replica.slot, replica.name)))
 
     @cached_property
-    def old(self) -> tuple[PodView, ...]:
+    def old(self) -> tuple[Replica, ...]:
         """Replicas of other revisions."""
         wanted = self.revision.name if self.revision else None
-        return tuple(pod for pod in self.replicas if pod.revision != wanted)
+        return tuple(replica for replica in self.replicas if replica.revision != wanted)
 
     @property
     def wanted(self) -> int:
@@ -74,13 +81,13 @@ class Situation:
         return max(1, raw.integer(self.world.deployment, "spec", "scaling", "minReplicas", default=1))
 
     @property
-    def lost(self) -> PodView | None:
-        """A pod of the wanted revision that ended, or that somebody deletes while it is missed."""
+    def lost(self) -> Replica | None:
+        """A replica of the wanted revision that ended, or that somebody deletes while it is missed."""
         if self.revision is None:
             return None
-        own = [pod for pod in self.pods if pod.revision == self.revision.name]
-        missing = len([pod for pod in own if not (pod.terminating or pod.finished)]) < self.wanted
-        return next((pod for pod in own if pod.finished or (pod.terminating and missing)), None)
+        own = [replica for replica in self.fleet if replica.revision == self.revision.name]
+        missing = len([replica for replica in own if not (replica.terminating or replica.finished)]) < self.wanted
+        return next((replica for replica in own if replica.finished or (replica.terminating and missing)), None)
 
     @property
     def taken(self) -> tuple[str, ...]:

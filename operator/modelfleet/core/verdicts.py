@@ -5,7 +5,7 @@ No verdict reads an earlier condition, and no sentence holds a time or a count t
 
 from modelfleet.api.conditions import ConditionStatus, ConditionType
 from modelfleet.api.reasons import Reason
-from modelfleet.core.pods import PodView
+from modelfleet.core.groups import Replica
 from modelfleet.core.rollout import Way
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
@@ -50,7 +50,7 @@ def _placed(s: Situation) -> Verdict:
     """
     if s.intent.wish is None:
         return unknown(Reason.NOT_EVALUATED, "no replica is wanted while the spec is not accepted and planned")
-    placed = min(s.wanted, sum(pod.placed and not pod.finished for pod in s.staying))
+    placed = min(s.wanted, sum(replica.placed and not replica.finished for replica in s.staying))
     count = f"{placed} of {s.wanted} replicas have a node"
     stuck = _unschedulable(s)
     if stuck is not None:
@@ -73,7 +73,7 @@ def _available(s: Situation) -> Verdict:
     count = f"{serving} {_replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
     if serving >= s.minimum:
         return yes(Reason.MINIMUM_AVAILABLE, count)
-    if s.intent.wish is None and not s.pods:
+    if s.intent.wish is None and not s.fleet:
         return unknown(Reason.NOT_EVALUATED, "no replica is started while the spec is not accepted and planned")
     reason, why = _cause(s)
     return no(reason, f"{count}: {why}")
@@ -118,11 +118,11 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
 
 def _moving(s: Situation, revision: str) -> Verdict | None:
     if s.old:
-        new = sum(pod.ready for pod in s.current)
+        new = sum(replica.ready for replica in s.current)
         return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {_WAYS[s.step.way]}")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
-    have = len(s.current) + len([pod for pod in s.replicas if pod.uid in s.step.victims])
+    have = len(s.current) + len([replica for replica in s.replicas if replica.uid in s.step.victims])
     if not have:
         return yes(Reason.STARTING, f"{s.wanted} {_replicas(s.wanted)} to create")
     if have != s.wanted:
@@ -134,8 +134,8 @@ def _settling(s: Situation, revision: str) -> Verdict:
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None:
         return yes(failed.failure.reason, f"{_why_failed(failed)}; it is started again")
-    ready = sum(pod.ready for pod in s.current)
-    if not all(pod.placed for pod in s.current):
+    ready = sum(replica.ready for replica in s.current)
+    if not all(replica.placed for replica in s.current):
         return yes(Reason.PLACING, "the scheduler is choosing nodes")
     if ready < len(s.current) or s.step.on:
         return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
@@ -174,29 +174,36 @@ def _cause(s: Situation) -> tuple[Reason, str]:
     return Reason.STARTING, "the others start" if s.serving else "workers start"
 
 
-def _failed(pods: tuple[PodView, ...]) -> PodView | None:
-    """The failed pod to speak of: one that waiting does not mend before others, then the lowest slot."""
-    failed = [pod for pod in pods if pod.failure is not None]
-    lasting = (pod for pod in failed if pod.failure is not None and _STUCK in pod.failure.reason.standings)
+def _failed(replicas: tuple[Replica, ...]) -> Replica | None:
+    """The failed one to speak of: one that waiting does not mend before others, then the lowest slot."""
+    failed = [replica for replica in replicas if replica.failure is not None]
+    lasting = (each for each in failed if each.failure is not None and _STUCK in each.failure.reason.standings)
     return next(lasting, None) or next(iter(failed), None)
 
 
-def _unschedulable(s: Situation) -> PodView | None:
-    return next((pod for pod in s.staying if pod.unschedulable), None)
+def _unschedulable(s: Situation) -> Replica | None:
+    return next((replica for replica in s.staying if replica.unschedulable), None)
 
 
-def _why_failed(pod: PodView) -> str:
-    return f"pod {pod.name}: {pod.failure.message if pod.failure else ''}"
+def _why_failed(replica: Replica) -> str:
+    return f"{_called(replica)}: {replica.failure.message if replica.failure else ''}"
 
 
-def _why_lost(pod: PodView) -> str:
-    said = pod.failure.message if pod.failure else "it was deleted and is replaced"
-    return f"pod {pod.name}: {said}"
+def _why_lost(replica: Replica) -> str:
+    said = replica.failure.message if replica.failure else "it was deleted and is replaced"
+    return f"{_called(replica)}: {said}"
 
 
-def _no_node(pod: PodView) -> str:
-    said = pod.unschedulable.rstrip(". ")
-    return f"pod {pod.name} finds no node: {said}; free or add a node that fits, or mend what these words name"
+def _called(replica: Replica) -> str:
+    """The pod that a failure is about, or the replica where it is about the group."""
+    about = replica.failed or (replica.leader if replica.size == 1 else None)
+    return f"pod {about.name}" if about else f"replica {replica.name}"
+
+
+def _no_node(replica: Replica) -> str:
+    pod, said = replica.stuck, replica.unschedulable.rstrip(". ")
+    name = pod.name if pod else replica.name
+    return f"pod {name} finds no node: {said}; free or add a node that fits, or mend what these words name"
 
 
 def _no_way(s: Situation) -> str:

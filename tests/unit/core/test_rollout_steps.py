@@ -9,6 +9,7 @@ import pytest
 from builders import START
 from modelfleet.api.reasons import Reason
 from modelfleet.core.failures import Failure
+from modelfleet.core.groups import Replica, alone
 from modelfleet.core.pods import PodView
 from modelfleet.core.rollout import RETRY_S, SURGE_PATIENCE_S, Scene, Way, decide_step
 
@@ -54,7 +55,7 @@ def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
     base = Scene(
         revision=NEW,
         replicas=replicas,
-        pods=pods,
+        fleet=tuple(map(alone, pods)),
         held_slots=frozenset(p.slot for p in pods if p.revision == NEW and p.slot is not None),
         not_serving_s={},
         propagation_s=5.0,
@@ -67,7 +68,7 @@ def told(of: Scene) -> dict[str, Any]:
     """The step in short: what is not empty, pods as revision letter and slot."""
     step = decide_step(of)
 
-    def short(pods: tuple[PodView, ...]) -> str:
+    def short(pods: tuple[Replica, ...]) -> str:
         return " ".join(sorted(f"{(p.revision or '?')[0]}{p.slot}" for p in pods))
 
     parts = {"create": step.create, "delete": short(step.delete), "off": short(step.off), "on": short(step.on)}

@@ -45,8 +45,8 @@ class _Volume:
         return {"name": self.name, "mountPath": self.path, **read_only}
 
 
-def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
-    """The pod of replica `slot`. Nothing is left for the server to fill in that would matter to a worker."""
+def pod(owner: Owner, revision: str, slot: int, plan: Plan, rank: int = 0) -> dict[str, Any]:
+    """The pod of a rank of replica `slot`. Nothing is left for the server to fill in that would matter to a worker."""
     volumes = _volumes(names.revision(owner.name, revision), plan)
     spec: dict[str, Any] = {
         "restartPolicy": "Always",
@@ -66,23 +66,23 @@ def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
         spec["priorityClassName"] = plan.priority_class_name
     if plan.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret} for secret in plan.image_pull_secrets]
-    name = names.pod(owner.name, revision, slot)
+    name = names.pod(owner.name, revision, slot, rank)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(owner, name, pod_labels(revision, slot)),
+        "metadata": metadata(owner, name, pod_labels(revision, slot, rank)),
         "spec": spec,
     }
 
 
-def pod_labels(revision: str, slot: int, serving: bool = True) -> dict[str, str]:
-    """The labels of a pod besides those that every child carries."""
+def pod_labels(revision: str, slot: int, rank: int = 0, serving: bool = True) -> dict[str, str]:
+    """The labels of a pod besides those that every child carries. Only a leader is ever labelled to serve."""
     return {
         names.REVISION_LABEL: revision,
         names.REPLICA_LABEL: str(slot),
-        names.RANK_LABEL: "0",
+        names.RANK_LABEL: str(rank),
         names.ROLE_LABEL: "serve",
-        names.SERVING_LABEL: "true" if serving else "false",
+        names.SERVING_LABEL: "true" if serving and rank == 0 else "false",
     }
 
 
@@ -92,7 +92,7 @@ def grace_period_s(plan: Plan) -> int:
 
 
 def _container(plan: Plan, volumes: list[_Volume]) -> dict[str, Any]:
-    device = {plan.resource_name: str(plan.accelerators)}
+    device = {plan.resource_name: str(plan.member_accelerators)}
     host = {"cpu": plan.host_cpu, "memory": plan.host_memory}
     return {
         "name": names.WORKER_CONTAINER,
