@@ -46,8 +46,8 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision of which a pod's name
-    is taken by anything that exists. `not_serving_s` is by the uid of a leader's pod."""
+    """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod's name
+    that is taken by anything that exists. `not_serving_s` is by the uid of a leader's pod."""
 
     revision: str
     replicas: int
