@@ -9,7 +9,7 @@ from modelfleet.core.placement.view import Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerated:
-    """A toleration as a pod has it; empty means "any" as it does there."""
+    """A toleration as a pod has it; an empty key or effect means any."""
 
     key: str = ""
     operator: str = "Equal"
@@ -27,11 +27,13 @@ class GroupWant:
     the fabric joins (None: those of a node).
 
     `topology` are label keys from near to far; the whole group stays in one domain of the last one. `peers` are nodes
-    where other replicas of the same deployment stand, once for each replica. `avoid` are nodes that are in doubt.
-    `pinned` are members that have their node already, by rank; the rest joins them.
+    where other replicas of the same `deployment` stand, once for each replica; those placed by the same call are added
+    to them. `avoid` are nodes in doubt. `pinned` are members that have their node already, by rank; the others join
+    them.
     """
 
     key: str
+    deployment: str = ""
     members: int = 1
     resource: str
     accelerators: int
@@ -47,6 +49,11 @@ class GroupWant:
     avoid: frozenset[str] = frozenset()
     pinned: Mapping[int, str] = field(default_factory=dict)
 
+    @property
+    def span(self) -> int:
+        """Neighbouring ranks that share one domain of the fabric, because tensor parallelism goes over them."""
+        return max(1, self.tensor // self.accelerators)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
@@ -60,9 +67,12 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """Why there is no room. `sentence` says what is needed and what there is; `missing` is how many more nodes with
-    enough free, in the best place, would do (0: no number of nodes would, the sentence says why)."""
+    """Why there is no room: what is needed and what there is, in one sentence.
+
+    `would_do` are nodes that would be enough: for each, the labels that it needs beside those of the class, with the
+    requests of one member free. No fewer nodes would do. Empty where no number of nodes would; the sentence says why.
+    """
 
     key: str
     sentence: str
-    missing: int = 0
+    would_do: tuple[Mapping[str, str], ...] = ()
