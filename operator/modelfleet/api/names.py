@@ -24,13 +24,24 @@ LEASE_LABEL = f"{GROUP}/lease"  # on the Leases of all installations, so that th
 LEADER_LEASE = "leader"
 SERVES_ANNOTATION = f"{GROUP}/serves-namespaces"
 
+PLACED_GATE = f"{GROUP}/placed"  # a pod waits for its node until all of its replica can be placed
+
 FIELD_MANAGER = "modelfleet"
 STATUS_MANAGER = "modelfleet-status"
 
 WORKER_CONTAINER = "worker"
 HTTP_PORT = 8000
 STATUS_PORT = 8001
+GROUP_PORT = 8002  # of a group's leader: the other members' workers connect to it
+MASTER_PORT = 29500  # of a group's leader: the engine's processes find each other there
 SERVICE_PORT = 80
+
+# What a member of a group is told by its pod.
+RANK_VARIABLE = "MODELFLEET_RANK"
+LEADER_VARIABLE = "MODELFLEET_LEADER"
+GROUP_TOKEN_VARIABLE = "MODELFLEET_GROUP_TOKEN"
+POD_IP_VARIABLE = "MODELFLEET_POD_IP"
+NODE_VARIABLE = "MODELFLEET_NODE"
 
 PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
@@ -61,7 +72,8 @@ def pod(deployment: str, revision: str, slot: int, rank: int = 0) -> str:
 
 
 def revision(deployment: str, revision_hash: str) -> str:
-    """The name of the ControllerRevision, and of the plan's ConfigMap."""
+    """The name of the ControllerRevision, of the plan's ConfigMap, and of the Service by which a group's pods find each
+    other."""
     return child(deployment, revision_hash)
 
 

@@ -142,9 +142,9 @@ class Reason(StrEnum):
     NOT_ROLLED_OUT = (
         "NotRolledOut",
         (_NOT_PLANNED,),
-        "A layout exists that this version can plan and cannot run: replicas over several nodes, or prefill and decode"
-        " apart. status.plan shows it.",
-        "Choose a class whose nodes hold a whole replica, or smaller weights; the message has what is known.",
+        "A layout exists that this version can plan and cannot run: prefill and decode apart, or a replica over more"
+        " nodes than are rolled out. status.plan shows the plan.",
+        "Choose a faster class, or another spec.parallelism; the message has what is known.",
     )
     ENGINE_VERSION_NOT_ALLOWED = (
         "EngineVersionNotAllowed",

@@ -24,6 +24,9 @@ Amount = Annotated[str, AfterValidator(_amount)]
 
 MOST = 2**31 - 1
 """No count in a plan is larger: status could not tell it."""
+NODES_LIMIT = 1024
+"""No replica has pods on more nodes."""
+
 _Count = Annotated[int, Field(ge=1, le=MOST)]
 _Seconds = Annotated[float, Field(ge=0, le=10**9)]
 
@@ -136,7 +139,7 @@ class Plan(_Part):
     data: Annotated[int, Field(ge=1, le=1024)] = 1
     expert: bool = False
     planned: Planned | None = None
-    nodes: Annotated[int, Field(ge=1, le=1024)] = 1
+    nodes: Annotated[int, Field(ge=1, le=NODES_LIMIT)] = 1
 
     @property
     def layout(self) -> str:

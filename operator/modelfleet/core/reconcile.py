@@ -5,28 +5,24 @@ an unchanged world gives no effects and the same status.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.children import Children, observe
-from modelfleet.core.drift import image_edited, labels_kept, put_back
-from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
+from modelfleet.core.effects import Create, Delete, Effect, Outcome
 from modelfleet.core.events import events
 from modelfleet.core.groups import Replica, replicas
 from modelfleet.core.intent import Intent, decide_intent
-from modelfleet.core.plan import Plan
-from modelfleet.core.pods import PodView, view
-from modelfleet.core.render.metadata import Owner, metadata
+from modelfleet.core.pods import view
+from modelfleet.core.render.metadata import Owner
 from modelfleet.core.render.pod import pod as worker_pod
-from modelfleet.core.render.pod import pod_labels
-from modelfleet.core.render.service import service
 from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
 from modelfleet.core.rollout import SURGE, Scene, Step, decide_step, hold
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
+from modelfleet.core.upkeep import keep_pods, keep_services
 from modelfleet.core.verdicts import verdicts
 
 LOOK_AGAIN_S = 30.0
@@ -122,56 +118,16 @@ def _effects(
             yield from keep_config_map(children, known[name])
     for victim in step.delete:
         yield from (Delete("v1", "Pod", pod.name, pod.uid) for pod in victim.pods if not pod.terminating)
-    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
-    yield from _keep_pods(children, fleet, step, plans)
+    plans = {name: each.plan for name, each in known.items()} | ({revision.name: revision.plan} if revision else {})
+    yield from keep_pods(children, fleet, step, plans)
     if revision is not None or fleet:
-        yield from _keep_service(children)  # beside the pods, which need none: its address takes a while to be found
+        grouped = (name for name in used | ({revision.name} if revision else set()) if name in plans)
+        yield from keep_services(children, [name for name in sorted(grouped) if plans[name].nodes > 1])
     if revision is not None:
         for slot in step.create:
             for rank in range(revision.plan.nodes):
                 yield Create(worker_pod(children.owner, revision.name, slot, revision.plan, rank))
         yield from let_go(children, used | {revision.name}, known)
-
-
-def _keep_service(children: Children) -> Iterator[Effect]:
-    manifest = service(children.owner)
-    name = raw.name(manifest)
-    if name in children.services:
-        yield from put_back(children.services[name], manifest)
-    elif ("Service", name) not in children.foreign:
-        yield Create(manifest)
-
-
-def _keep_pods(children: Children, fleet: tuple[Replica, ...], step: Step, plans: dict[str, Plan]) -> Iterator[Effect]:
-    """Puts labels (and an edited image) back, and switches the serving label of replicas that leave or come back."""
-    off, on, deleted = ({one.uid for one in group} for group in (step.off, step.on, step.delete))
-    for replica in fleet:
-        for one in replica.pods:
-            if one.terminating or one.finished or replica.uid in deleted:
-                continue
-            serving = replica.uid not in off and (replica.serving or replica.uid in on)
-            yield from _keep_pod(children, one, serving, plans)
-
-
-def _keep_pod(children: Children, one: PodView, serving: bool, plans: dict[str, Plan]) -> Iterator[Effect]:
-    observed = children.pods[one.name]
-    manifest: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata(children.owner, one.name, _labels(one, serving)),
-    }
-    image = plans[one.revision].image if one.revision in plans else ""
-    if image and image_edited(observed, image):
-        manifest["spec"] = {"containers": [{"name": names.WORKER_CONTAINER, "image": image}]}
-    if "spec" in manifest or not labels_kept(observed, manifest):
-        yield Apply(manifest, one.uid)
-
-
-def _labels(one: PodView, serving: bool) -> dict[str, str]:
-    """A pod's labels; of one whose name we would not have given only the label that drains it."""
-    if one.revision is None or one.slot is None:
-        return {names.SERVING_LABEL: "true" if serving else "false"}
-    return pod_labels(one.revision, one.slot, one.rank, serving)
 
 
 def _wake_after_s(s: Situation) -> float | None:

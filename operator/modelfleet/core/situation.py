@@ -116,4 +116,5 @@ class Situation:
         if self.revision is None:
             return (service,)
         plan = names.revision(owner, self.revision.name)
-        return (service, ("ConfigMap", plan), ("ControllerRevision", plan))
+        group = (("Service", plan),) if self.revision.plan.nodes > 1 else ()
+        return (service, *group, ("ConfigMap", plan), ("ControllerRevision", plan))

@@ -25,7 +25,9 @@ def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
     engine: dict[str, Any] = {"args": list(plan.engine_args), "env": dict(plan.engine_env)}
     if plan.installation_claim:
         engine["python"] = f"{names.ENGINE_MOUNT}/bin/python"
+    group = {"nodes": plan.nodes, "data": plan.data, "masterPort": names.MASTER_PORT}
     return {
+        **({"group": group} if plan.nodes > 1 else {}),
         "revision": revision,
         "model": {"path": plan.model_path, "servedNames": list(plan.served_names)},
         "engine": engine,

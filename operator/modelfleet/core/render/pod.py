@@ -1,4 +1,4 @@
-"""The worker pod of one replica: restricted pod security, fully specified, no service-account token. Pure."""
+"""The worker pods of a replica: restricted pod security, fully specified, no service-account token. Pure."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -6,6 +6,8 @@ from typing import Any
 
 from modelfleet.api import names
 from modelfleet.core.plan import Plan
+from modelfleet.core.render.group_service import leader_host
+from modelfleet.core.render.member import member_env
 from modelfleet.core.render.metadata import Owner, metadata
 
 USER_ID = 65532  # the non-root user of distroless images, which is the worker image's too
@@ -67,6 +69,11 @@ def pod(owner: Owner, revision: str, slot: int, plan: Plan, rank: int = 0) -> di
     if plan.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret} for secret in plan.image_pull_secrets]
     name = names.pod(owner.name, revision, slot, rank)
+    if plan.nodes > 1:
+        spec |= {"hostname": name, "subdomain": names.revision(owner.name, revision)}
+        worker = spec["containers"][0]
+        worker["env"] = member_env(owner, revision, slot, rank, leader_host(owner, revision, slot))
+        worker["ports"].append({"name": "group", "containerPort": names.GROUP_PORT, "protocol": "TCP"})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
