@@ -46,6 +46,7 @@ NODE_VARIABLE = "MODELFLEET_NODE"
 PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
 ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands for besides its own
+ROLLOUT_KEY = "rollout.json"  # of NAME-state: the clock of a rollout, and which inputs failed to serve
 PLAN_MOUNT = "/etc/modelfleet"
 MODELS_MOUNT = "/models"
 ENGINE_MOUNT = "/opt/engine"

@@ -269,6 +269,38 @@ class Reason(StrEnum):
 
     # The movement
     ROLLING_OUT = "RollingOut", (_PROGRESSING,), "Replicas of a new revision replace those of an older one.", "Wait."
+    ROLLOUT_PAUSED = (
+        "RolloutPaused",
+        (_is(ConditionType.PROGRESSING, ConditionStatus.UNKNOWN),),
+        "spec.rollout.paused is set while replicas of another revision run, so none is replaced.",
+        "To go on set spec.rollout.paused to false, or `modelfleet rollout resume NAME`.",
+    )
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        (_NOT_PROGRESSING,),
+        "In a rollout no further new replica came to serve for spec.rollout.progressDeadline. Old ones go on serving.",
+        "Mend what the message names, or set the spec back. A longer start needs a longer progressDeadline.",
+    )
+    PROMISE_BROKEN = (
+        "PromiseBroken",
+        (_NOT_PROGRESSING,),
+        "Replicas of the new revision break the promise for certain, while those of the old one keep it.",
+        "Set the spec back, or change what makes the new revision slower.",
+    )
+    ROLLED_BACK = (
+        "RolledBack",
+        (_NOT_PROGRESSING,),
+        "The revision of this spec did not serve, so the one before it serves in its place; the message says why.",
+        "Mend what the message names and change the spec, or set it back. To try the same spec again set"
+        " spec.rollout.paused to true and then to false. spec.rollout.onFailure Hold gives no revision up.",
+    )
+    CORDONED_NODE = (
+        "CordonedNode",
+        (_PROGRESSING, _NOT_PROGRESSING),
+        "A replica stands on a node that is cordoned. It is replaced elsewhere before it ends; where there is no room"
+        " for that, it stays.",
+        "Wait, or free or add a node that fits. To let it end first set spec.rollout.maxUnavailable to 1.",
+    )
     SCALING = "Scaling", (_PROGRESSING,), "The number of replicas is changing.", "Wait."
     DRAINING = "Draining", (_PROGRESSING,), "Replicas finish their requests before they end.", "Wait."
     SETTLED = "Settled", (_NOT_PROGRESSING,), "The cluster is as the spec wants it; there is nothing to move.", _NOTHING

@@ -5,20 +5,26 @@ an unchanged world gives no effects and the same status.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
+from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import Children, observe
+from modelfleet.core.course import Course, Trial, decide_course
+from modelfleet.core.drain import Terms
 from modelfleet.core.effects import Create, Delete, Effect, Outcome
 from modelfleet.core.events import events
 from modelfleet.core.groups import Replica, replicas
 from modelfleet.core.intent import Intent, decide_intent
+from modelfleet.core.kept import entry, keep_beside, state_of
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
 from modelfleet.core.render.pod import pod as worker_pod
+from modelfleet.core.replicas import decide_replicas
 from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
-from modelfleet.core.rollout import SURGE, Scene, Step, decide_step, hold
+from modelfleet.core.rollout import Scene, Step, decide_step, hold
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
@@ -48,17 +54,17 @@ def plan(world: World) -> Outcome:
     known = pinned(children)
     plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
     fleet = replicas(pods, plans)
-    intent = decide_intent(world, children, known)
-    revision = current(intent.wish.digest, intent.wish.plan, known) if intent.wish else None
-    step = _step(world, children, fleet, intent, revision)
-    effects = (*intent.effects, *_effects(children, fleet, step, revision, known))
+    intent, course = _course(world, children, fleet, decide_intent(world, children, known), known)
+    step = _step(world, children, fleet, intent, course)
+    effects = (*_kept(children, intent, course), *_effects(children, fleet, step, course, known))
     situation = Situation(
         world=world,
         children=children,
         intent=intent,
         fleet=fleet,
         step=step,
-        revision=revision,
+        revision=course.goal if course else None,
+        course=course,
         known=known,
         moves=bool(effects),
     )
@@ -66,27 +72,62 @@ def plan(world: World) -> Outcome:
     return Outcome(effects, report(situation, said), events(situation, said), _wake_after_s(situation))
 
 
+def _course(
+    world: World, children: Children, fleet: tuple[Replica, ...], intent: Intent, known: dict[str, Revision]
+) -> tuple[Intent, Course | None]:
+    """Which revision the replicas move to, and the wish as that revision has it; None without a wish."""
+    wish = intent.wish
+    if wish is None:
+        return intent, None
+    spec = wish.deployment.spec
+    course = decide_course(
+        Trial(
+            wanted=current(wish.digest, wish.plan, known, raw.mapping(world.deployment, "spec")),
+            known=known,
+            fleet=fleet,
+            replicas=wish.replicas.replicas,
+            rollout=spec.rollout,
+            kept=entry(state_of(children), names.ROLLOUT_KEY),
+            now=world.now,
+        )
+    )
+    goal = course.goal
+    if goal.digest == wish.digest:
+        return intent, course
+    replicas = decide_replicas(spec.scaling, raw.mapping(world.deployment, "metadata"), goal.plan)
+    return replace(intent, wish=replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)), course
+
+
+def _kept(children: Children, intent: Intent, course: Course | None) -> tuple[Effect, ...]:
+    """The intent's effects, with what the course keeps in NAME-state."""
+    if course is None or course.kept is None:
+        return intent.effects
+    return keep_beside(children, intent.effects, {names.ROLLOUT_KEY: course.kept})
+
+
 def _step(
     world: World,
     children: Children,
     fleet: tuple[Replica, ...],
     intent: Intent,
-    revision: Revision | None,
+    course: Course | None,
 ) -> Step:
-    if intent.wish is None or revision is None or _plan_blocked(children, revision):
+    if intent.wish is None or course is None or _plan_blocked(children, course.goal):
         return hold(fleet)
-    wanted = intent.wish.replicas.replicas
-    reach = range(wanted + SURGE + len(children.pods) + len(children.foreign))
-    taken = (slot for slot in reach if _slot_held(children, revision, slot))
+    goal, rollout, wanted = course.goal, intent.wish.deployment.spec.rollout, intent.wish.replicas.replicas
+    reach = range(wanted + rollout.max_surge + len(children.pods) + len(children.foreign))
+    taken = (slot for slot in reach if _slot_held(children, goal, slot))
     return decide_step(
         Scene(
-            revision=revision.name,
+            revision=goal.name,
             replicas=wanted,
             fleet=fleet,
             held_slots=frozenset(taken),
-            not_serving_s=dict(world.not_serving_s),
-            propagation_s=world.settings.propagation_s,
+            drains=Terms(propagation_s=world.settings.propagation_s, out_s=dict(world.not_serving_s)),
             now=world.now,
+            surge=rollout.max_surge,
+            missing=decide_spare(rollout, wanted, goal.plan).missing,
+            paused=course.paused,
         )
     )
 
@@ -105,16 +146,17 @@ def _effects(
     children: Children,
     fleet: tuple[Replica, ...],
     step: Step,
-    revision: Revision | None,
+    course: Course | None,
     known: dict[str, Revision],
 ) -> Iterator[Effect]:
-    """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `revision`) nothing
+    """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `course`) nothing
     is made for a deployment that has no pods."""
+    revision, wanted = (course.goal, course.wanted) if course else (None, None)
     used = frozenset(pod.revision for replica in fleet for pod in replica.pods if pod.revision)
-    if revision is not None:
-        yield from keep(children, revision)
+    if wanted is not None:
+        yield from keep(children, wanted)
     for name in sorted(used & known.keys()):
-        if revision is None or name != revision.name:
+        if wanted is None or name != wanted.name:
             yield from keep_config_map(children, known[name])
     for victim in step.delete:
         yield from (Delete("v1", "Pod", pod.name, pod.uid) for pod in victim.pods if not pod.terminating)
@@ -123,17 +165,18 @@ def _effects(
     if revision is not None or fleet:
         grouped = (name for name in used | ({revision.name} if revision else set()) if name in plans)
         yield from keep_services(children, [name for name in sorted(grouped) if plans[name].nodes > 1])
-    if revision is not None:
+    if revision is not None and wanted is not None:
         for slot in step.create:
             for rank in range(revision.plan.nodes):
                 yield Create(worker_pod(children.owner, revision.name, slot, revision.plan, rank))
-        yield from let_go(children, used | {revision.name}, known)
+        yield from let_go(children, used | {revision.name, wanted.name}, known)
 
 
 def _wake_after_s(s: Situation) -> float | None:
     """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
-    Job that reads the model, or that of nodes, which are not watched."""
+    Job that reads the model, that of nodes, which are not watched, or a rollout's deadline."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
-    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes)
+    deadline = s.course.wake_after_s if s.course else None
+    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes, deadline)
     return min((time for time in times_s if time is not None), default=None)

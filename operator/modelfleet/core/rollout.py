@@ -2,27 +2,28 @@
 
 Nothing here remembers an earlier step: the film of a rollout is this function, called again on what came of it.
 
-How one step chooses (`n` replicas are wanted; a replica is old if another revision made it):
+How one step chooses. `n` replicas are wanted. One is old if another revision made it, or if it must leave its node;
+the others are current. `surge` may be above `n` while old ones live, and `missing` may be missing in place.
 
 | what is observed | what is done |
 | --- | --- |
-| a replica ended (evicted, refused by the node) | deleted and replaced, a young one only when it is RETRY_S old |
+| one ended (evicted, refused by the node, a rank lost) | deleted and replaced, a young one when it is RETRY_S old |
 | an old one that cannot come up (no image, crash loop, no node) | deleted: it serves nobody (LeaderWorkerSet#567) |
-| fewer than `n` current ones | created, all at once; while old ones live, at most one above `n` |
+| fewer than `n` current ones | created, all at once; while old ones live, up to `surge` above `n` |
 | a current one is Ready and more than `n` are Ready | one old one is drained for each above `n` |
-| the new one has no room, and an old one holds as much as it needs | one old one makes room first, at most one
-  replica short (KServe#5452) |
-| more current ones than `n` | broken, not Ready, highest slot: in this order they leave |
-
-Draining is the serving label off, then the propagation time, then DELETE; what is not Ready gets no traffic and is
-deleted at once. What already drains is preferred as a victim, so that two reconciles never choose different ones.
+| the new one has no room, and an old one holds as much as it needs | old ones make room first, at most `missing`
+  replicas short (KServe#5452); with `missing` 0 the rollout is blocked |
+| `surge` is 0 | old ones make room first, without waiting for a sign that there is none |
+| more current ones than `n` | the best victims leave (drain.py) |
+| the rollout is paused | no revision is old: what runs stays, and what is missing is made of `revision` |
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from modelfleet.core.drain import Terms, first_to_leave, leave
 from modelfleet.core.groups import Replica
 from modelfleet.core.pods import elapsed_s
 
@@ -32,8 +33,6 @@ RETRY_S = 30.0
 SURGE_PATIENCE_S = 30.0
 """How long the scheduler (or a cluster autoscaler's first answer) is waited for before an old replica makes room."""
 
-SURGE = 1
-
 
 class Way(StrEnum):
     """How the current revision replaces an old one."""
@@ -41,27 +40,39 @@ class Way(StrEnum):
     NONE = "None"  # no old replicas
     SURGE = "Surge"  # the new replica first
     DELETE_FIRST = "DeleteFirst"  # an old one makes room
-    BLOCKED = "Blocked"  # no room, and no old one holds enough of it, or no node is fit at all
+    BLOCKED = "Blocked"  # no room, and no old one holds enough of it or none may be missing, or no node is fit at all
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod's name
-    that is taken by anything that exists. `not_serving_s` is by the uid of a leader's pod."""
+    """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod name
+    that is taken by anything that exists. `drains` is by the uid of a leader's pod, and so is `moving`: those that must
+    leave their nodes. `short`: what a new replica needs of what there is no room for, as the placer says; None where it
+    says nothing."""
 
     revision: str
     replicas: int
     fleet: tuple[Replica, ...]
     held_slots: frozenset[int]
-    not_serving_s: dict[str, float]
-    propagation_s: float
+    drains: Terms
     now: datetime
+    surge: int = 1
+    missing: int = 1
+    paused: bool = False
+    moving: frozenset[str] = field(default=frozenset())
+    short: Mapping[str, float] | None = None
+
+    def is_old(self, replica: Replica) -> bool:
+        """Whether it is to be replaced."""
+        if replica.uid in self.moving or replica.revision is None:
+            return True
+        return replica.revision != self.revision and not self.paused
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What to do now. `off` and `on` are those whose serving label is to change; `victims` are the uids of all that are
-    to leave."""
+    """What to do now. `off` and `on` are those whose serving label is to change; `victims` are all that are to leave,
+    by their uids."""
 
     create: tuple[int, ...] = ()
     delete: tuple[Replica, ...] = ()
@@ -78,22 +89,22 @@ def decide_step(scene: Scene) -> Step:
     ended, retry_s = _ended(scene, live)
     due = {replica.name for replica in ended}
     standing = [replica for replica in live if replica.name not in due]
-    old = [replica for replica in standing if replica.revision != scene.revision]
-    current = [replica for replica in standing if replica.revision == scene.revision]
+    old = [replica for replica in standing if scene.is_old(replica)]
+    current = [replica for replica in standing if not scene.is_old(replica)]
     way = _way(scene, old, current)
-    victims = [*_old_victims(scene, old, current, way), *_surplus(current, scene.replicas)]
+    victims = [*_old_victims(scene, old, current, way), *_surplus(scene, current)]
     leaving = {replica.uid for replica in victims}
-    delete, off, drain_s = _leave(scene, victims)
+    going = leave(victims, scene.drains)
     staying = [replica for replica in standing if replica.uid not in leaving]
-    gone = {replica.uid for replica in delete}
+    gone = {replica.uid for replica in going.delete}
     return Step(
         create=_create(scene, current, [replica for replica in old if replica.uid not in gone]),
-        delete=(*ended, *delete),
-        off=tuple(off),
+        delete=(*ended, *going.delete),
+        off=going.off,
         on=tuple(replica for replica in staying if not replica.serving and not replica.finished),
         victims=frozenset(leaving | {replica.uid for replica in ended}),
         way=way,
-        wake_after_s=_earliest(retry_s, drain_s, _patience_left_s(scene, old, current)),
+        wake_after_s=_earliest(retry_s, going.wake_after_s, _patience_left_s(scene, old, current)),
     )
 
 
@@ -121,14 +132,26 @@ def _retry_left_s(scene: Scene, replica: Replica) -> float:
 def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
     if not old:
         return Way.NONE
-    stuck = _without_node(current)
-    if stuck is None or elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
-        return Way.SURGE
-    if not stuck.lacks:
+    lack = _lack(scene, current)
+    if lack is None:
+        return Way.SURGE if scene.surge else Way.DELETE_FIRST
+    if not lack:
         return Way.BLOCKED  # no node is fit for it, however empty
     if any(replica.terminating for replica in scene.fleet):
         return Way.SURGE  # room is about to be free
-    return Way.DELETE_FIRST if any(_makes_room(replica, stuck) for replica in old) else Way.BLOCKED
+    makes_room = scene.missing > 0 and any(_makes_room(scene, replica, lack) for replica in old)
+    return Way.DELETE_FIRST if makes_room else Way.BLOCKED
+
+
+def _lack(scene: Scene, current: list[Replica]) -> Mapping[str, float] | None:
+    """What a new replica needs of what there is too little of; empty where no node is fit; None where it has room, or
+    the scheduler may still find some."""
+    stuck = _without_node(current)
+    if stuck is None:
+        return scene.short
+    if elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
+        return None
+    return {name: stuck.requests.get(name, 0.0) for name in stuck.lacks}
 
 
 def _without_node(current: list[Replica]) -> Replica | None:
@@ -136,69 +159,42 @@ def _without_node(current: list[Replica]) -> Replica | None:
     return next((replica for replica in current if replica.unschedulable), None)
 
 
-def _makes_room(old: Replica, stuck: Replica) -> bool:
-    """Whether an old replica leaves enough of everything that `stuck` is said to lack."""
-    return old.placed and all(old.requests.get(name, 0.0) >= stuck.requests.get(name, 0.0) for name in stuck.lacks)
+def _makes_room(scene: Scene, old: Replica, lack: Mapping[str, float]) -> bool:
+    """Whether an old replica leaves enough of what is lacking. What is on a cordoned node frees what nobody may use."""
+    if not old.placed or (old.uid in scene.moving and lack):
+        return False
+    return all(old.requests.get(name, 0.0) >= amount for name, amount in lack.items())
 
 
 def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: Way) -> list[Replica]:
     """Old replicas that leave now: the hopeless at once, the others as far as the Ready ones allow."""
     hopeless = [replica for replica in old if replica.hopeless or replica.unschedulable]
-    rest = sorted((replica for replica in old if not (replica.hopeless or replica.unschedulable)), key=_leaves_first)
+    others = [replica for replica in old if not (replica.hopeless or replica.unschedulable)]
+    rest = first_to_leave(others, scene.revision, scene.drains.work)
     up = sum(replica.ready for replica in [*rest, *current])
-    floor = scene.replicas
     if way is Way.DELETE_FIRST:
-        floor -= 1
-        stuck = _without_node(current)
-        useful = [replica for replica in rest if stuck is not None and _makes_room(replica, stuck)]
+        lack = _lack(scene, current) or {}
+        useful = [replica for replica in rest if _makes_room(scene, replica, lack)]
         idle = [replica for replica in useful if not replica.ready]
-        return [*hopeless, *(idle[:1] or useful[: max(0, up - floor)][:1])]
-    spare = max(0, up - floor)
+        spare = max(0, up - (scene.replicas - scene.missing))
+        return [*hopeless, *(idle[:1] or useful[:spare])]
     proved = any(replica.ready for replica in current)
     idle = [replica for replica in rest if not replica.ready] if proved or not scene.replicas else []
     ready = [replica for replica in rest if replica.ready]
-    return [*hopeless, *idle, *ready[:spare]]
+    return [*hopeless, *idle, *ready[: max(0, up - scene.replicas)]]
 
 
-def _surplus(current: list[Replica], replicas: int) -> list[Replica]:
-    return sorted(current, key=_leaves_first)[: max(0, len(current) - replicas)]
-
-
-def _leaves_first(replica: Replica) -> tuple[bool, bool, bool, bool, int, str]:
-    """Orders victims: already draining, ended, broken, not Ready, highest slot."""
-    slot = -1 if replica.slot is None else replica.slot
-    return (
-        replica.serving or not replica.ready,
-        not replica.finished,
-        not replica.failure,
-        replica.ready,
-        -slot,
-        replica.name,
-    )
-
-
-def _leave(scene: Scene, victims: list[Replica]) -> tuple[list[Replica], list[Replica], float | None]:
-    """Of `victims`: those to delete, those whose label goes off, and when the next one is due."""
-    delete, off, waits = [], [], []
-    for replica in victims:
-        if not replica.ready:
-            delete.append(replica)
-        elif replica.serving:
-            off.append(replica)
-            waits.append(scene.propagation_s)
-        elif (left := scene.propagation_s - scene.not_serving_s.get(replica.uid, 0.0)) > 0:
-            waits.append(left)
-        else:
-            delete.append(replica)
-    return delete, off, _earliest(*waits)
+def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
+    above = max(0, len(current) - scene.replicas)
+    return first_to_leave(current, scene.revision, scene.drains.work)[:above]
 
 
 def _create(scene: Scene, current: list[Replica], old: list[Replica]) -> tuple[int, ...]:
-    """The lowest free slots for what is missing. While old ones live, at most SURGE are above `replicas`, and none is
+    """The lowest free slots for what is missing. While old ones live, at most `surge` are above `replicas`, and none is
     created while one has no node."""
     missing = scene.replicas - len(current)
     if old:
-        room = scene.replicas + SURGE - len(current) - len(old)
+        room = scene.replicas + scene.surge - len(current) - len(old)
         missing = 0 if any(replica.unschedulable for replica in current) else min(missing, room)
     slots: list[int] = []
     slot = 0

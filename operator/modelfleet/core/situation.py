@@ -5,7 +5,9 @@ from functools import cached_property
 
 from modelfleet.api import names
 from modelfleet.core import raw
+from modelfleet.core.capacity import Spare, decide_spare
 from modelfleet.core.children import Children, is_left_over, name_taken
+from modelfleet.core.course import Course
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
 from modelfleet.core.revisions import Revision
@@ -25,8 +27,15 @@ class Situation:
     fleet: tuple[Replica, ...]
     step: Step
     revision: Revision | None
+    course: Course | None
     known: dict[str, Revision]
     moves: bool
+
+    @cached_property
+    def spare(self) -> Spare | None:
+        """How many replicas may be missing; None without a wish."""
+        wish = self.intent.wish
+        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan) if wish else None
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:

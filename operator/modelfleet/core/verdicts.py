@@ -83,9 +83,11 @@ def _progressing(s: Situation) -> Verdict:
     """
     | no wish | Unknown, NotEvaluated |
     | somebody else holds the plan's or the revision's name | False, NameTaken |
+    | replicas of other revisions stand, and the rollout is paused | Unknown, RolloutPaused |
     | a pod of the wanted revision failed for a reason that waiting does not mend | False, that reason |
     | the API server refuses what is to be written | False, PodsRefused |
     | a pod has no node, and no old one may make room for it | False, Unschedulable |
+    | no further new replica serves since the deadline, and it is not given up | False, ProgressDeadlineExceeded |
     | pods of other revisions stand | True, RollingOut |
     | a pod of the wanted revision ended or is missed | True, ReplicaLost |
     | the number of pods is not the wanted one | True, Starting (none yet) or Scaling |
@@ -93,6 +95,7 @@ def _progressing(s: Situation) -> Verdict:
     | a pod has no node yet | True, Placing |
     | a pod is not Ready yet | True, Starting |
     | pods drain | True, Draining |
+    | the wanted revision was given up and an older one serves | False, RolledBack |
     | else | False, Settled |
     """
     if s.intent.wish is None or s.revision is None:
@@ -103,6 +106,8 @@ def _progressing(s: Situation) -> Verdict:
 def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.plan_blocked:
         return no(Reason.NAME_TAKEN, "; ".join(s.taken))
+    if s.course is not None and s.course.paused:
+        return unknown(Reason.ROLLOUT_PAUSED, _paused(s))
     rest = f"; {len(s.old)} of older revisions stay meanwhile" if s.old else ""
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None and _STUCK in failed.failure.reason.standings:
@@ -113,13 +118,18 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
     waits = s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and s.step.victims)
     if stuck is not None and not waits:
         return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
+    if s.course is not None and s.course.halted is not None:
+        reason, why = s.course.halted
+        return no(reason, f"revision {revision} does not get on: {why}{rest}")
     return None
 
 
 def _moving(s: Situation, revision: str) -> Verdict | None:
     if s.old:
         new = sum(replica.ready for replica in s.current)
-        return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {_WAYS[s.step.way]}")
+        why = _given_up(s)
+        how = "; ".join(part for part in (_way(s), why) if part)
+        return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {how}")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
     have = len(s.current) + len([replica for replica in s.replicas if replica.uid in s.step.victims])
@@ -143,6 +153,9 @@ def _settling(s: Situation, revision: str) -> Verdict:
         one = len(s.draining) == 1
         how = "replica finishes its requests and ends" if one else "replicas finish their requests and end"
         return yes(Reason.DRAINING, f"{len(s.draining)} {how}")
+    given_up = _given_up(s)
+    if given_up:
+        return no(Reason.ROLLED_BACK, f"{given_up}; {_TRY_AGAIN}")
     return no(Reason.SETTLED, f"{ready} of {s.wanted} replicas of revision {revision} serve")
 
 
@@ -207,11 +220,30 @@ def _no_node(replica: Replica) -> str:
 
 
 def _no_way(s: Situation) -> str:
+    if s.step.way is Way.BLOCKED and s.spare is not None and not s.spare.missing:
+        return "; maxUnavailable is 0, so no old replica makes room: allow 1, or free that much by hand"
     if s.step.way is Way.BLOCKED:
         return "; an old replica holds less than the new one needs, so none makes room: free that much by hand"
     if s.step.way is Way.DELETE_FIRST:
-        return "; no more old ones make room, because one replica is already missing"
+        return "; no more old ones make room, because as many are missing as may be"
     return ""
+
+
+def _paused(s: Situation) -> str:
+    names = sorted({replica.revision for replica in s.replicas if replica.revision})
+    wanted = s.course.wanted.name if s.course else ""
+    return (
+        f"the rollout of revision {wanted} is paused: {len(s.replicas)} {_replicas(len(s.replicas))} of"
+        f" {', '.join(names) or 'older revisions'} stay; set spec.rollout.paused to false to go on"
+    )
+
+
+def _given_up(s: Situation) -> str:
+    """Why the spec's revision is not the one that serves; empty where it is."""
+    failed = s.course.failed if s.course else None
+    if failed is None or s.revision is None or s.course is None:
+        return ""
+    return f"revision {s.course.wanted.name} was given up for revision {s.revision.name}: {failed.message}"
 
 
 def _refused(s: Situation) -> str:
@@ -223,10 +255,15 @@ def _replicas(count: int) -> str:
     return "replica" if count == 1 else "replicas"
 
 
-_WAYS = {
-    Way.NONE: "",
-    Way.SURGE: "a new pod comes up before an old one leaves",
-    Way.DELETE_FIRST: "there is no room for a new pod beside the old ones, so an old one leaves first and one replica"
-    " is short meanwhile",
-    Way.BLOCKED: "",
-}
+def _way(s: Situation) -> str:
+    """How old replicas are replaced, and what is missing meanwhile."""
+    if s.step.way is Way.SURGE:
+        return "a new replica comes up before an old one leaves"
+    if s.step.way is not Way.DELETE_FIRST or s.spare is None:
+        return ""
+    surge = s.intent.wish.deployment.spec.rollout.max_surge if s.intent.wish else 1
+    why = "there is no room for a new replica beside the old ones" if surge else "maxSurge is 0"
+    return f"{why}, so at most {s.spare.missing} of {s.wanted} leave first; {s.spare.loss}"
+
+
+_TRY_AGAIN = "change the spec, or to try it again as it is set spec.rollout.paused to true and then to false"

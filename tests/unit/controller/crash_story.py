@@ -24,7 +24,6 @@ from modelfleet.controller.resources import CHILDREN, DEPLOYMENTS
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key
 from modelfleet.core.reconcile import plan
-from modelfleet.core.rollout import SURGE
 from modelfleet.core.snapshot import Settings
 
 KEY = Key("team", "chat")
@@ -156,7 +155,7 @@ class Guard:
         """At what is there now."""
         pods = [pod for pod in objects(self.cluster, "pods") if "deletionTimestamp" not in pod["metadata"]]
         by_owner = Counter(_owner(pod) for pod in pods)
-        assert all(count <= self.ceiling + SURGE for count in by_owner.values()), f"too many pods: {by_owner}"
+        assert all(count <= self.ceiling + 1 for count in by_owner.values()), f"too many pods: {by_owner}"
         serving = [pod for pod in pods if _ready(pod) and _serves(pod)]
         assert len(serving) >= self.floor, f"{len(serving)} replicas serve"
         for plural in ("configmaps", "controllerrevisions"):

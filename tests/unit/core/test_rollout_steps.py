@@ -8,6 +8,7 @@ import pytest
 
 from builders import START
 from modelfleet.api.reasons import Reason
+from modelfleet.core.drain import Terms
 from modelfleet.core.failures import Failure
 from modelfleet.core.groups import Replica, alone
 from modelfleet.core.pods import PodView
@@ -57,11 +58,15 @@ def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
         replicas=replicas,
         fleet=tuple(map(alone, pods)),
         held_slots=frozenset(p.slot for p in pods if p.revision == NEW and p.slot is not None),
-        not_serving_s={},
-        propagation_s=5.0,
+        drains=Terms(propagation_s=5.0),
         now=START,
     )
     return replace(base, **change)
+
+
+def out(seconds: dict[str, float]) -> Terms:
+    """For how long replicas have been out of the Service."""
+    return Terms(propagation_s=5.0, out_s=seconds)
 
 
 def told(of: Scene) -> dict[str, Any]:
@@ -107,12 +112,12 @@ OFF: dict[str, Any] = {"serving": False}
         ),
         pytest.param(scene(pod(0, **OFF), pod(1)), {"on": "b0"}, id="a label switched off by hand is put back"),
         pytest.param(
-            scene(pod(0), pod(1, **OFF), replicas=1, not_serving_s={"chat-bbbbbbbb-1": 4.9}),
+            scene(pod(0), pod(1, **OFF), replicas=1, drains=out({"chat-bbbbbbbb-1": 4.9})),
             {},
             id="a draining pod is kept until the endpoints had time to spread",
         ),
         pytest.param(
-            scene(pod(0), pod(1, **OFF), replicas=1, not_serving_s={"chat-bbbbbbbb-1": 5.0}),
+            scene(pod(0), pod(1, **OFF), replicas=1, drains=out({"chat-bbbbbbbb-1": 5.0})),
             {"delete": "b1"},
             id="then it is deleted",
         ),
@@ -208,7 +213,7 @@ def test_one_step(of: Scene, expected: dict[str, Any]) -> None:
         pytest.param(scene(pod(0), pod(1)), None, id="nothing to wait for"),
         pytest.param(scene(pod(0), pod(1), replicas=1), 5.0, id="a drain begins: the propagation time"),
         pytest.param(
-            scene(pod(0), pod(1, **OFF), replicas=1, not_serving_s={"chat-bbbbbbbb-1": 3.0}),
+            scene(pod(0), pod(1, **OFF), replicas=1, drains=out({"chat-bbbbbbbb-1": 3.0})),
             2.0,
             id="what is left of it",
         ),

@@ -147,7 +147,11 @@ def after(change: Change, refused: str = "") -> Outcome:
         pytest.param(
             spec(engine={"image": "image:2"}),
             "Progressing",
-            ("True", "RollingOut", "0 of 2 replicas serve revision NEW; a new pod comes up before an old one leaves"),
+            (
+                "True",
+                "RollingOut",
+                "0 of 2 replicas serve revision NEW; a new replica comes up before an old one leaves",
+            ),
             id="a rollout",
         ),
         pytest.param(
