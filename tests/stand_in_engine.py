@@ -30,6 +30,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+import stand_in_group
+
 WORKER_TITLE = "VLLM::Worker"  # as vLLM calls its worker process
 FAULT = os.environ.get("STAND_IN_FAULT", "")
 TOKEN_S = float(os.environ.get("STAND_IN_TOKEN_S", "0.001"))
@@ -38,11 +40,12 @@ TOKEN_S = float(os.environ.get("STAND_IN_TOKEN_S", "0.001"))
 class Engine:
     """Generates tokens until it dies with its worker process or is shut down."""
 
-    def __init__(self, model_names: list[str]) -> None:
-        self.model_names = model_names
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.model_names: list[str] = options.served_model_name
         self.tokens = 0
         self.worker = subprocess.Popen([WORKER_TITLE, "-c", "import time; time.sleep(3600)"], executable=sys.executable)
         self.gone = asyncio.Event()
+        self.peers = stand_in_group.Peers(options, self.gone)
         self.dead = False
 
     async def watch(self) -> None:
@@ -62,6 +65,10 @@ class Engine:
             if self.gone.is_set():
                 return
             await asyncio.sleep(TOKEN_S)
+            if self.peers and not await self.peers.step():
+                self.dead = self.dead or not self.gone.is_set()
+                self.gone.set()
+                return
             self.tokens += 1
             yield number
 
@@ -77,6 +84,9 @@ def main() -> None:
     if code := os.environ.get("STAND_IN_EXIT"):
         sys.exit(int(code))
     time.sleep(float(os.environ.get("STAND_IN_START_S", "0")))
+    if options.headless:
+        stand_in_group.follow(options, WORKER_TITLE)
+        return
     asyncio.run(serve(options))
 
 
@@ -93,11 +103,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--disable-access-log-for-endpoints")
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--tensor-parallel-size", type=int)
+    stand_in_group.add_arguments(parser)
     return parser.parse_args(argv)
 
 
 async def serve(options: argparse.Namespace) -> None:
-    engine = Engine(options.served_model_name)
+    engine = Engine(options)
     app = application(engine)
     if FAULT != "ungated":
         for name in options.middleware:

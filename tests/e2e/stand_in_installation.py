@@ -25,6 +25,8 @@ def install(folder: Path) -> None:
     python.write_text(_PYTHON)
     python.chmod(0o755)
     shutil.copy(_STAND_IN, folder)
+    (folder / "packages").mkdir()
+    shutil.copy(_STAND_IN.with_name("stand_in_group.py"), folder / "packages")
     for distribution in _DISTRIBUTIONS:
         for file in files(distribution) or ():
             if file.suffix == ".py":

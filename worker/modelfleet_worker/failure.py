@@ -19,6 +19,8 @@ class Reason(StrEnum):
     ENGINE_START_TIMEOUT = "EngineStartTimeout"
     ENGINE_START_FAILED = "EngineStartFailed"
     ENGINE_DIED = "EngineDied"
+    ENGINE_HUNG = "EngineHung"
+    GROUP_MEMBER_LOST = "GroupMemberLost"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,13 @@ class State(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a start consists of: until the engine's process runs, until it is healthy, until it generated a token."""
+    """What a start consists of: until the engine's process runs, until it is healthy, until it generated a token.
+
+    A member of a group waits for the others before it starts its engine.
+    """
 
     PREFLIGHT = "preflight"
+    MEMBERS = "members"
     ENGINE = "engine"
     FIRST_TOKEN = "first_token"
 

@@ -16,11 +16,14 @@ from typing import Any
 
 from aiohttp import web
 
-from modelfleet_worker import command, preflight, processes
+from modelfleet_worker import command, preflight, processes, stall
 from modelfleet_worker.engine import Engine
 from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.gate_state import Board, Mode
+from modelfleet_worker.group import GroupEngine, Lead, never_assembled
+from modelfleet_worker.interfaces import interface_of
+from modelfleet_worker.member import Member, engine_environment
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.state import Phase, Progress, State
 from modelfleet_worker.status import Status
@@ -38,10 +41,11 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Places:
     """Where a worker listens and writes: the engine's port, the port of probes and metrics, a folder shared with the
-    gate, and the only folder that the engine may write to."""
+    gate, and the only folder that the engine may write to. A group's leader listens on `group_port` for its members."""
 
     http_port: int
     status_port: int
+    group_port: int
     runtime: Path
     scratch: Path
 
@@ -53,8 +57,9 @@ class _EngineEndedError(Exception):
 class Supervisor:
     """One worker, from start to end."""
 
-    def __init__(self, plan: Plan, places: Places) -> None:
-        self._plan, self._places = plan, places
+    def __init__(self, plan: Plan, places: Places, member: Member | None = None) -> None:
+        """`member` is rank 0 of a group; None for an engine that is one pod's."""
+        self._plan, self._places, self._member = plan, places, member
         now_s = time.monotonic()
         self._deadline_s = now_s + plan.limits.start_deadline_s
         self._progress = Progress(now_s)
@@ -63,6 +68,8 @@ class Supervisor:
         self._token = secrets.token_hex(16)
         self._api = EngineApi(places.http_port, self._token)
         self._waits_for = "its /health never was 200"
+        port, asked = places.group_port, self._asked_to_stop
+        self._lead = None if member is None else Lead(member, port, self._progress, asked)
 
     async def run(self) -> Failure | None:
         """Lives until SIGTERM or SIGINT, then drains and gives None; or gives why there is nothing to serve with.
@@ -76,7 +83,29 @@ class Supervisor:
         processes.adopt_orphans()
         python = self._plan.python or os.environ.get(ENGINE_PYTHON_VARIABLE) or sys.executable
         async with self._api, self._status_port():
+            if self._lead is not None:
+                return await self._as_leader(self._lead, python)
             return preflight.check(self._plan, python) or await self._live(python)
+
+    async def _as_leader(self, lead: Lead, python: str) -> Failure | None:
+        """The same with the other members of the group, who hear how it ended."""
+        failure = None
+        await lead.open()
+        try:
+            self._progress.enter(Phase.MEMBERS, time.monotonic())
+            failure = preflight.check(self._plan, python) or await self._assemble(lead)
+            if failure is None and not self._stop.is_set():
+                failure = await self._live(python)
+        finally:
+            await lead.close(failure)
+        return failure
+
+    async def _assemble(self, lead: Lead) -> Failure | None:
+        """Returns None when all members are there, or when a stop is asked for."""
+        left_s = self._deadline_s - time.monotonic()
+        if await _first(left_s, self._stop.wait(), lead.assemble()) is not None:
+            return None
+        return never_assembled(self._plan.limits.start_deadline_s, lead.missing)
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
@@ -100,7 +129,7 @@ class Supervisor:
                 _log.error("processes %s do not end", left)
         return engine.failure(state) if ended else None
 
-    def _launch(self, python: str) -> Engine:
+    def _launch(self, python: str) -> Engine | GroupEngine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)
         around = command.Surroundings(
             python=python,
@@ -110,14 +139,16 @@ class Supervisor:
             gate_folder=str(self._board.folder),
             gate_token=self._token,
             scratch=str(self._places.scratch),
+            group_args=self._lead.args if self._lead else (),
+            group_env=engine_environment(self._member, interface_of) if self._member else {},
         )
         argv = command.argv(self._plan, around)
         _log.info("starting %s", " ".join(argv))
         engine = Engine(argv, command.environment(self._plan, around, os.environ), around.scratch)
         self._progress.enter(Phase.ENGINE, time.monotonic())
-        return engine
+        return GroupEngine(engine, self._lead) if self._lead else engine
 
-    async def _start(self, engine: Engine) -> Failure | None:
+    async def _start(self, engine: Engine | GroupEngine) -> Failure | None:
         """Returns None when the engine serves, or when a stop is asked for."""
         left_s = self._deadline_s - time.monotonic()
         try:
@@ -148,9 +179,11 @@ class Supervisor:
                 self._waits_for = f"it is healthy and answers a request for one token with {error}"
                 await asyncio.sleep(_POLL_S)
 
-    async def _serve(self, engine: Engine) -> None:
+    async def _serve(self, engine: Engine | GroupEngine) -> None:
         """Returns when a stop is asked for."""
         engine.serves()
+        if isinstance(engine, GroupEngine):
+            engine.watch(stall.stalled(self._board, self._api, self._plan.served_names[0]))
         self._progress.enter(None, time.monotonic())
         self._progress.state = State.SERVING
         took = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self._progress.phases_s(0).items())
@@ -158,7 +191,7 @@ class Supervisor:
         if await _first(None, engine.ended(), self._stop.wait()) == 0:
             raise _EngineEndedError
 
-    async def _drain(self, engine: Engine) -> None:
+    async def _drain(self, engine: Engine | GroupEngine) -> None:
         """Lets requests in flight finish, then ends the engine. A worker that never served ends at once."""
         if self._progress.state is State.SERVING:
             limits = self._plan.limits

@@ -38,9 +38,17 @@ _WORKER = {
     Reason.ENGINE_START_TIMEOUT,
     Reason.ENGINE_START_FAILED,
     Reason.ENGINE_DIED,
+    Reason.ENGINE_HUNG,
+    Reason.GROUP_MEMBER_LOST,
     Reason.PLAN_UNREADABLE,
 }
-_MAY_PASS = {Reason.ENGINE_DIED, Reason.WORKER_FAILED, Reason.REPLICA_LOST}
+_MAY_PASS = {
+    Reason.ENGINE_DIED,
+    Reason.ENGINE_HUNG,
+    Reason.GROUP_MEMBER_LOST,
+    Reason.WORKER_FAILED,
+    Reason.REPLICA_LOST,
+}
 
 
 @dataclass(frozen=True)
