@@ -125,7 +125,9 @@ class Inventory:
         async for change in self._streams.watch(kind.resource, kind.version, kind.fields):
             self._apply(kind, change)
             kind.version = raw.text(change.object, "metadata", "resourceVersion") or kind.version
-            kind.heard_s = self._now()
+            was_usable, kind.heard_s = self.usable, self._now()
+            if self.usable and not was_usable:
+                self._room_grew()
 
     def _apply(self, kind: _Stream, change: Change) -> None:
         if change.type in ("ADDED", "MODIFIED"):

@@ -1,8 +1,8 @@
 """The one placer: hands out views of the books, and keeps what was decided on them. No I/O.
 
-From a view to the record of what was decided on it nothing else runs: both happen in one step of the event loop, between
-which no other key can decide. Losing the reservations (a restart, a handover of the Lease) loses only groups that were
-decided and not pinned yet: their pods are still gated, and are placed anew.
+From a view to the record of what was decided on it nothing else runs: both happen in one step of the event loop, so no
+other key can decide in between. Losing the reservations (a restart, a handover of the Lease) loses only what was
+decided for pods that are not pinned yet: they are still gated, and are placed anew.
 """
 
 import asyncio

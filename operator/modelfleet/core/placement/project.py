@@ -72,7 +72,7 @@ def pod_entry(pod: Any) -> PodEntry | None:
     node = bound or pinned_node(pod)
     if not node:
         return None
-    owner = raw.controller(raw.mapping(pod, "metadata"))
+    owner = raw.controller(pod)
     ours = owner.get("kind") == names.DEPLOYMENT_KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/")
     deployment = f"{raw.text(pod, 'metadata', 'namespace')}/{owner.get('name')}" if ours else ""
     return PodEntry(node, pod_amounts(pod), deployment, bool(bound))
