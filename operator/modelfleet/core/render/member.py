@@ -1,19 +1,10 @@
-"""What the pods of a group carry besides those of a replica on one node: who each is, and where the others are. Pure."""
+"""What a member of a group is told by its pod: who it is, and where its leader is. Pure."""
 
 from hashlib import sha256
 from typing import Any
 
 from modelfleet.api import names
-from modelfleet.core.plan import Plan
 from modelfleet.core.render.metadata import Owner
-
-GROUP_PORT = {"name": "group", "containerPort": names.GROUP_PORT, "protocol": "TCP"}
-"""The port at which a leader's worker hears the others; the engine's own ports are chosen at its start."""
-
-
-def plan_of_group(plan: Plan) -> dict[str, Any]:
-    """`group` of plan.json (docs/architecture.md, the worker's contract)."""
-    return {"nodes": plan.nodes, "data": plan.data, "masterPort": names.MASTER_PORT}
 
 
 def member_env(owner: Owner, revision: str, slot: int, rank: int, leader_host: str) -> list[dict[str, Any]]:
