@@ -47,6 +47,7 @@ PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
 ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands for besides its own
 ROLLOUT_KEY = "rollout.json"  # of NAME-state: the clock of a rollout, and which inputs failed to serve
+GROUPS_KEY = "groups.json"  # of NAME-state: how often replicas ended as a whole, and which nodes are in doubt
 PLAN_MOUNT = "/etc/modelfleet"
 MODELS_MOUNT = "/models"
 ENGINE_MOUNT = "/opt/engine"

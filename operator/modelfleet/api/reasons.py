@@ -169,6 +169,31 @@ class Reason(StrEnum):
         "Free or add nodes that carry the class's labels and have accelerators, CPU and memory to spare; check taints,"
         " spec.placement, and that the claims of the message exist and are bound. It is tried again by itself.",
     )
+    NO_ROOM = (
+        "NoRoom",
+        (_NOT_PLACED, *_STUCK),
+        "No set of nodes has room for a whole replica; the message says what is needed and what there is. Nothing is"
+        " created for it meanwhile.",
+        "Free or add what the message names; it is placed by itself then. See docs/placement.md.",
+    )
+    NODES_NOT_READ = (
+        "NodesNotRead",
+        (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
+        "The operator has not read all nodes and pods of the cluster yet, so it places nothing.",
+        "Wait a moment. If it lasts, see the operator's log: its ClusterRole must let it list and watch nodes and pods.",
+    )
+    WAITS_FOR_GATE = (
+        "WaitsForGate",
+        (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
+        "Pods wait behind a scheduling gate of somebody else, such as Kueue's; they are placed once it is gone.",
+        "Look at what set the gate that the message names, such as the Kueue Workload of the pods.",
+    )
+    BACKING_OFF = (
+        "BackingOff",
+        (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
+        "A replica ended as a whole and is made anew after a back-off; the message has the reason and how often.",
+        "See what the message names. After three ends the replica moves to other nodes if there are any.",
+    )
     PODS_REFUSED = (
         "PodsRefused",
         (_NOT_PLANNED, _NOT_PLACED, *_STUCK),

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written
-from modelfleet.controller.resources import DEPLOYMENTS, resource_of
+from modelfleet.controller.resources import DEPLOYMENTS, PODS, resource_of
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Apply, Create, Delete, Effect
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift
 from modelfleet.core.snapshot import Raw
 
 
@@ -85,6 +85,8 @@ async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
             return await cluster.apply(manifest, uid)
         case Delete(api_version, kind, name, uid):
             return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid)
+        case Lift(name, patch):
+            return await cluster.merge(PODS, name, key.namespace, patch)
 
 
 def _stopped(done: Execution, effect: Effect, result: WriteResult) -> Execution:

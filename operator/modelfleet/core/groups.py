@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core.failures import Failure
 from modelfleet.core.plan import Plan
@@ -91,10 +92,15 @@ class Replica:
         """Every rank is there and has a node."""
         return len(self.pods) == self.size and all(pod.placed for pod in self.pods)
 
-    @property
+    @cached_property
     def gated(self) -> bool:
-        """A rank waits for a scheduling gate, ours or another's."""
-        return any(pod.gates for pod in self.pods)
+        """A rank waits for our scheduling gate: the group is not placed, or not all of it yet."""
+        return any(names.PLACED_GATE in pod.gates for pod in self.pods)
+
+    @cached_property
+    def foreign_gates(self) -> tuple[str, ...]:
+        """Gates of others that a rank waits for, such as Kueue's."""
+        return tuple(sorted({gate for pod in self.pods for gate in pod.gates} - {names.PLACED_GATE}))
 
     @cached_property
     def stuck(self) -> PodView | None:

@@ -14,6 +14,7 @@ from modelfleet.api import names
 from modelfleet.api.values import Quantity
 from modelfleet.core import raw
 from modelfleet.core.failures import Failure, pod_failure, worker_status
+from modelfleet.core.placement.project import pinned_node
 
 _SKEW_S = 60.0  # two clocks that differ more say nothing about an age
 _NAME = re.compile(r".-([0-9a-f]{8})-(0|[1-9][0-9]{0,5})(?:-([1-9][0-9]{0,3}))?$")
@@ -32,7 +33,8 @@ class PodView:
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: the kubelet runs it. `started`: its
-    worker ran at least once.
+    worker ran at least once. `scheduled_at`: when it got its node;
+    `unready_since`: since when it is not Ready, None while it is.
     """
 
     name: str
@@ -55,6 +57,8 @@ class PodView:
     node: str = ""
     running: bool = False
     started: bool = False
+    scheduled_at: datetime | None = None
+    unready_since: datetime | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -93,9 +97,11 @@ def view(pod: Any, deployment: str) -> PodView:
         requests=_requests(pod),
         rank=rank,
         gates=tuple(gate for each in raw.items(pod, "spec", "schedulingGates") if (gate := raw.text(each, "name"))),
-        node=node or _pinned_node(pod),
+        node=node or pinned_node(pod),
         running=phase == "Running" and not terminating,
         started=_has_started(pod, ready),
+        scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
+        unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
     )
 
 
@@ -113,24 +119,6 @@ def _identity(name: str, deployment: str) -> tuple[str | None, int | None, int]:
         return None, None, 0
     revision, slot, rank = found[1], int(found[2]), int(found[3] or 0)
     return (revision, slot, rank) if names.pod(deployment, revision, slot, rank) == name else (None, None, 0)
-
-
-def _pinned_node(pod: Any) -> str:
-    """The node that every term of the required affinity names; empty where there is none, or not one alone."""
-    terms = raw.items(
-        pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
-    )
-    found = {_field_node(term) for term in terms}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _field_node(term: Any) -> str:
-    for each in raw.items(term, "matchFields"):
-        values = raw.at(each, "values")
-        one = isinstance(values, list) and len(values) == 1 and isinstance(values[0], str)
-        if each.get("key") == "metadata.name" and each.get("operator") == "In" and one:
-            return str(values[0])
-    return ""
 
 
 def _has_started(pod: Any, ready: bool) -> bool:

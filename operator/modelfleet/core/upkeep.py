@@ -56,7 +56,7 @@ def _keep_pod(children: Children, one: PodView, serving: bool, plans: Mapping[st
         "kind": "Pod",
         "metadata": metadata(children.owner, one.name, _labels(one, serving)),
     }
-    image = plans[one.revision].image if one.revision in plans else ""
+    image = plans[one.revision].image if one.revision is not None and one.revision in plans else ""
     if image and image_edited(observed, image):
         manifest["spec"] = {"containers": [{"name": names.WORKER_CONTAINER, "image": image}]}
     if "spec" in manifest or not labels_kept(observed, manifest):
