@@ -196,6 +196,7 @@ class Fleet:
             config_maps=of("ConfigMap"),
             services=of("Service"),
             jobs=of("Job"),
+            budgets=of("PodDisruptionBudget"),
             taken={key: copy.deepcopy(self.objects[key]) for key in self.taken if key in self.objects},
             not_serving_s={uid: (self.now - since).total_seconds() for uid, since in self.off_since.items()},
             settings=self.settings,

@@ -37,6 +37,7 @@ _LISTED = {
     "ConfigMap": "config_maps",
     "ControllerRevision": "revisions",
     "Job": "jobs",
+    "PodDisruptionBudget": "budgets",
 }
 """Where a world lists a kind of children; kinds of a later version may stand here before it."""
 

@@ -53,6 +53,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "config-map-small": lambda: created(Fleet(), "ConfigMap"),
     "config-map-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ConfigMap"),
     "service": lambda: created(Fleet(), "Service"),
+    "disruption-budget": lambda: created(Fleet(manual(3)), "PodDisruptionBudget"),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),
     "job-inspect": lambda: created(PlannedFleet(planned(None)), "Job"),

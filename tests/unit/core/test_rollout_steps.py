@@ -1,6 +1,5 @@
 """One step of the pods, row by row."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,38 +9,12 @@ from builders import START
 from modelfleet.api.reasons import Reason
 from modelfleet.core.drain import Terms
 from modelfleet.core.failures import Failure
-from modelfleet.core.groups import Replica, alone
 from modelfleet.core.pods import PodView
 from modelfleet.core.rollout import RETRY_S, SURGE_PATIENCE_S, Scene, Way, decide_step
+from scenes import OFF, STARTING, old, pod, scene, told
 
-NEW, OLD = "bbbbbbbb", "aaaaaaaa"
 BROKEN = Failure(Reason.IMAGE_NOT_PULLABLE, "the image cannot be pulled", hopeless=True)
 DIED = Failure(Reason.ENGINE_DIED, "the engine died", hopeless=False)
-
-
-def pod(slot: int, revision: str = NEW, **change: Any) -> PodView:
-    name = f"chat-{revision}-{slot}"
-    ready = PodView(
-        name=name,
-        uid=name,
-        revision=revision,
-        slot=slot,
-        ready=True,
-        serving=True,
-        terminating=False,
-        finished=False,
-        placed=True,
-        created_at=START - timedelta(hours=1),
-        requests={"gpu": 1.0},
-    )
-    return replace(ready, **change)
-
-
-def old(slot: int, **change: Any) -> PodView:
-    return pod(slot, OLD, **change)
-
-
-STARTING: dict[str, Any] = {"ready": False}
 PENDING: dict[str, Any] = {
     "ready": False,
     "placed": False,
@@ -52,35 +25,9 @@ PENDING: dict[str, Any] = {
 FAILED: dict[str, Any] = {"ready": False, "finished": True, "failure": Failure(Reason.REPLICA_LOST, "Evicted", True)}
 
 
-def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
-    base = Scene(
-        revision=NEW,
-        replicas=replicas,
-        fleet=tuple(map(alone, pods)),
-        held_slots=frozenset(p.slot for p in pods if p.revision == NEW and p.slot is not None),
-        drains=Terms(propagation_s=5.0),
-        now=START,
-    )
-    return replace(base, **change)
-
-
 def out(seconds: dict[str, float]) -> Terms:
     """For how long replicas have been out of the Service."""
     return Terms(propagation_s=5.0, out_s=seconds)
-
-
-def told(of: Scene) -> dict[str, Any]:
-    """The step in short: what is not empty, pods as revision letter and slot."""
-    step = decide_step(of)
-
-    def short(pods: tuple[Replica, ...]) -> str:
-        return " ".join(sorted(f"{(p.revision or '?')[0]}{p.slot}" for p in pods))
-
-    parts = {"create": step.create, "delete": short(step.delete), "off": short(step.off), "on": short(step.on)}
-    return {name: part for name, part in parts.items() if part}
-
-
-OFF: dict[str, Any] = {"serving": False}
 
 
 @pytest.mark.parametrize(
