@@ -41,6 +41,7 @@ GOOD = (
                 {"operator": "Exists"},
             ],
             "spec.placement.priorityClassName": "serving",
+            "spec.placement.spread": "None",
             "spec.imagePullSecrets": [{"name": "registry"}],
         },
     ),

@@ -8,6 +8,7 @@ from pydantic import Field
 from modelfleet.api.engine_options import ENV_NAMES, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
 from modelfleet.api.model import Model
+from modelfleet.api.placement import Spread
 from modelfleet.api.quantization import Quantization
 from modelfleet.api.rollout import Rollout
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
@@ -284,6 +285,9 @@ class Placement(ApiModel):
     """Tolerations of the worker pods besides those of the AcceleratorClass."""
     priority_class_name: ObjectName | None = None
     """The PriorityClass of the worker pods. Default: the cluster's default."""
+    spread: Spread = Spread.ZONE
+    """Over what replicas are spread as evenly as room allows: Zone, Node, None. Inside a zone they are packed, so that
+    whole nodes stay free for large replicas. Default: Zone."""
 
 
 class ModelDeploymentSpec(ApiModel):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec
+from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Provisioning, Supply
 from modelfleet.api.engine_options import REFUSED_FLAGS, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
 from modelfleet.api.model import MixtureFacts, StatedFacts
@@ -329,6 +329,14 @@ _LAYOUT: tuple[Rule[Any], ...] = (
         lambda it: it.is_predictable or {it.memory, it.memory_bandwidth, it.compute} == {None},
         "memory, memoryBandwidth and compute come together: write all three, or none, and then nothing is predicted",
         "memory",
+    ),
+    Rule(
+        "a-limit-is-of-what-is-bought",
+        Supply,
+        "!has(self.limit) || (has(self.provisioning) && self.provisioning == 'Autoscaled')",
+        lambda it: it.limit is None or it.provisioning == Provisioning.AUTOSCALED,
+        "limit bounds what an autoscaler adds: write provisioning Autoscaled, or leave limit out",
+        "limit",
     ),
 )
 
