@@ -38,6 +38,7 @@ _LISTED = {
     "ControllerRevision": "revisions",
     "Job": "jobs",
     "PodDisruptionBudget": "budgets",
+    "NetworkPolicy": "policies",
 }
 """Where a world lists a kind of children; kinds of a later version may stand here before it."""
 

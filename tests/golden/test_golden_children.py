@@ -10,6 +10,8 @@ import yaml
 from builders import Fleet, deployment, large_class, large_deployment, manual
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
+from modelfleet.core.render.metadata import Owner
+from modelfleet.core.render.network_policy import network_policy
 from planner_worlds import PlannedFleet, planned
 
 HERE = Path(__file__).parent / "children"
@@ -54,6 +56,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "config-map-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ConfigMap"),
     "service": lambda: created(Fleet(), "Service"),
     "disruption-budget": lambda: created(Fleet(manual(3)), "PodDisruptionBudget"),
+    "network-policy": lambda: network_policy(Owner("chat", "prod", "uid-1"), "1a2b3c4d", 0),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),
     "job-inspect": lambda: created(PlannedFleet(planned(None)), "Job"),

@@ -39,7 +39,7 @@ class Gatherer:
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
         # All at once: whatever changed in between makes an event, and every write is bound to what was read.
-        deployment, (pods, services, config_maps, revisions, jobs, budgets, classes) = await asyncio.gather(
+        deployment, (pods, services, config_maps, revisions, jobs, budgets, policies, classes) = await asyncio.gather(
             self._cluster.get(DEPLOYMENTS, key.name, key.namespace), self._lists(key)
         )
         if deployment is None:
@@ -55,6 +55,7 @@ class Gatherer:
             services=services,
             jobs=jobs,
             budgets=budgets,
+            policies=policies,
             taken=await self._read_taken(key),
             not_serving_s=self._not_serving(key, pods),
             refused=self._refused.get(key, ""),

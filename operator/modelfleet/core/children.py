@@ -21,6 +21,7 @@ class Children:
     config_maps: Mapping[str, Any]
     revisions: Mapping[str, Any]
     budgets: Mapping[str, Any]
+    policies: Mapping[str, Any]
     jobs: Mapping[str, Any]
     job_pods: Mapping[str, Any]
     foreign: Mapping[tuple[str, str], Any]
@@ -58,6 +59,7 @@ def observe(world: World, owner: Owner) -> Children:
         config_maps=ours("ConfigMap", world.config_maps),
         revisions=ours("ControllerRevision", world.revisions),
         budgets=ours("PodDisruptionBudget", world.budgets),
+        policies=ours("NetworkPolicy", world.policies),
         jobs=jobs,
         job_pods=of_jobs,
         foreign=foreign,

@@ -92,6 +92,7 @@ def test_junk_anywhere_in_a_child_is_survived(data: st.DataObject, junk: Any) ->
         "ConfigMap": "config_maps",
         "ControllerRevision": "revisions",
         "PodDisruptionBudget": "budgets",
+        "NetworkPolicy": "policies",
     }
     listed = getattr(seen, fields[key[0]])
     changed = tuple(planted(one, path, junk) if one["metadata"]["name"] == key[1] else one for one in listed)

@@ -89,7 +89,8 @@ async def test_a_killed_engine_of_the_leader_ends_its_members_with_its_name(pair
 @pytest.mark.parametrize("rank", [0, 1])
 async def test_a_member_that_vanishes_is_lost_to_the_others(pair: Group, rank: int) -> None:
     workers = await pair.start_all()
-    workers[rank].terminate(signal.SIGKILL)
+    for pid in [workers[rank].process.pid, *workers[rank].below]:  # as all processes of a container end with the first
+        os.kill(pid, signal.SIGKILL)
     (told,) = await ends(workers[1 - rank])
     assert told["reason"] == "GroupMemberLost"
     assert told["message"].startswith(f"Rank {rank} on node {'node-b' if rank else 'node-a'} ")
