@@ -63,6 +63,10 @@ e2e-faults: prepare ## every fault of a proxy between operator and API server (2
 e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the real engine while requests flow
 	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
 
+.PHONY: e2e-groups
+e2e-groups: prepare ## the real engine over two nodes: its answers, and every way to lose a member (half an hour)
+	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_groups.py
+
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
