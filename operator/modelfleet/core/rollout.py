@@ -98,7 +98,7 @@ def decide_step(scene: Scene) -> Step:
     staying = [replica for replica in standing if replica.uid not in leaving]
     gone = {replica.uid for replica in going.delete}
     return Step(
-        create=_create(scene, current, [replica for replica in old if replica.uid not in gone]),
+        create=_create(scene, [replica for replica in old if replica.uid not in gone], current),
         delete=(*ended, *going.delete),
         off=going.off,
         on=tuple(replica for replica in staying if not replica.serving and not replica.finished),
@@ -132,7 +132,7 @@ def _retry_left_s(scene: Scene, replica: Replica) -> float:
 def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
     if not old:
         return Way.NONE
-    lack = _lack(scene, current)
+    lack = _lack(scene, old, current)
     if lack is None:
         return Way.SURGE if scene.surge else Way.DELETE_FIRST
     if not lack:
@@ -143,12 +143,12 @@ def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
     return Way.DELETE_FIRST if makes_room else Way.BLOCKED
 
 
-def _lack(scene: Scene, current: list[Replica]) -> Mapping[str, float] | None:
+def _lack(scene: Scene, old: list[Replica], current: list[Replica]) -> Mapping[str, float] | None:
     """What a new replica needs of what there is too little of; empty where no node is fit; None where it has room, or
-    the scheduler may still find some."""
+    the scheduler may still find some, or none is to be made."""
     stuck = _without_node(current)
     if stuck is None:
-        return scene.short
+        return scene.short if _to_make(scene, old, current) > 0 else None
     if elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
         return None
     return {name: stuck.requests.get(name, 0.0) for name in stuck.lacks}
@@ -173,7 +173,7 @@ def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: 
     rest = first_to_leave(others, scene.revision, scene.drains.work)
     up = sum(replica.ready for replica in [*rest, *current])
     if way is Way.DELETE_FIRST:
-        lack = _lack(scene, current) or {}
+        lack = _lack(scene, old, current) or {}
         useful = [replica for replica in rest if _makes_room(scene, replica, lack)]
         idle = [replica for replica in useful if not replica.ready]
         spare = max(0, up - (scene.replicas - scene.missing))
@@ -189,13 +189,19 @@ def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
     return first_to_leave(current, scene.revision, scene.drains.work)[:above]
 
 
-def _create(scene: Scene, current: list[Replica], old: list[Replica]) -> tuple[int, ...]:
-    """The lowest free slots for what is missing. While old ones live, at most `surge` are above `replicas`, and none is
-    created while one has no node."""
+def _to_make(scene: Scene, old: list[Replica], current: list[Replica]) -> int:
+    """How many are missing. While old ones live, at most `surge` are above `replicas`, and none is made while one has
+    no node."""
     missing = scene.replicas - len(current)
-    if old:
-        room = scene.replicas + scene.surge - len(current) - len(old)
-        missing = 0 if any(replica.unschedulable for replica in current) else min(missing, room)
+    if not old:
+        return missing
+    room = scene.replicas + scene.surge - len(current) - len(old)
+    return 0 if any(replica.unschedulable for replica in current) else min(missing, room)
+
+
+def _create(scene: Scene, old: list[Replica], current: list[Replica]) -> tuple[int, ...]:
+    """The lowest free slots for what is missing."""
+    missing = _to_make(scene, old, current)
     slots: list[int] = []
     slot = 0
     while len(slots) < missing:
