@@ -66,8 +66,8 @@ class Engine:
                 return
             await asyncio.sleep(TOKEN_S)
             if self.peers and not await self.peers.step():
-                self.dead = self.dead or not self.gone.is_set()
-                self.gone.set()
+                self.worker.kill()  # vLLM's dies of the broken connection
+                await self.gone.wait()
                 return
             self.tokens += 1
             yield number
