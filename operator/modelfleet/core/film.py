@@ -58,7 +58,7 @@ class Film:
             told = change(self.stage) if change is not None else ""
             stands = tuple(self._stands())
             deeds, outcome = self._decide()
-            then, now = self.stage.happen(outcome.wake_after_s), _progressing(outcome)
+            then, now = self._happen(outcome.wake_after_s), _progressing(outcome)
             seen = deeds or told or now != said or then not in (Happening.BOUND, Happening.WAITED)
             quiet = 0 if seen else quiet + 1
             if seen:
@@ -67,6 +67,11 @@ class Film:
             if then is Happening.NOTHING and not any(number >= len(self.frames) for number in self.story):
                 break
         return self
+
+    def _happen(self, wake_after_s: float | None) -> Happening:
+        """What comes next; a long wait ends when somebody does something."""
+        waits = self.stage.next(wake_after_s) is Happening.WAITED
+        return self.stage.happen(None if waits and len(self.frames) + 1 in self.story else wake_after_s)
 
     def _decide(self) -> tuple[list[str], Outcome]:
         """Decides until nothing more is to be done at once."""
@@ -109,6 +114,7 @@ class Film:
     def _deeds(self, effects: tuple[Effect, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
         """What is done to replicas, each once; what is done to other objects goes without saying."""
         places: dict[str, list[str]] = {}
+        told: dict[str, None] = {}
         for effect in effects:
             verb, name = _done(effect, before)
             if not verb:
@@ -118,7 +124,8 @@ class Film:
             if verb == _PLACES:
                 places.setdefault(label, []).insert(0, pinned_node(after[name]))
             else:
-                yield verb.format(label)
+                told[verb.format(label)] = None
+        yield from told
         for label, nodes in places.items():
             yield f"places {label} on {', '.join(nodes)}"
 

@@ -185,7 +185,8 @@ def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: 
 
 
 def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
-    above = max(0, len(current) - scene.replicas)
+    mixed = len({replica.revision for replica in current}) > 1  # a rollout that is paused keeps what it has made
+    above = max(0, len(current) - scene.replicas - (scene.surge if mixed else 0))
     return first_to_leave(current, scene.revision, scene.drains.work)[:above]
 
 

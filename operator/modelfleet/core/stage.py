@@ -135,7 +135,7 @@ class Stage:
 
     def happen(self, wake_after_s: float | None) -> Happening:
         """Lets the quickest thing happen; `wake_after_s` is when the last decision wants to look again."""
-        happening = self._next(wake_after_s)
+        happening = self.next(wake_after_s)
         match happening:
             case Happening.BOUND:
                 for pod in self._waiting():
@@ -154,7 +154,8 @@ class Stage:
         self._look_at_labels()
         return happening
 
-    def _next(self, wake_after_s: float | None) -> Happening:
+    def next(self, wake_after_s: float | None) -> Happening:
+        """What is the quickest thing to happen."""
         draining = any(raw.uid(pod) in self.off_since and not _is_ending(pod) for pod in self.pods())
         if self._waiting():
             return Happening.BOUND

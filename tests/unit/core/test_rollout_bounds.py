@@ -81,6 +81,12 @@ NO_ROOM = {"gpu": 1.0}
         ),
         pytest.param(
             scene(old(0), pod(0), pod(1), replicas=2, paused=True),
+            {},
+            Way.NONE,
+            id="paused: what a rollout has made above the wanted number stays",
+        ),
+        pytest.param(
+            scene(old(0), pod(0), pod(1), pod(2), replicas=2, paused=True),
             {"off": "a0"},
             Way.NONE,
             id="paused: of what is too much the other revision leaves first",
