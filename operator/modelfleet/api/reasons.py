@@ -161,7 +161,7 @@ class Reason(StrEnum):
 
     # The nodes
     ALL_PLACED = "AllPlaced", (_PLACED,), "Every wanted replica has a node.", _NOTHING
-    PLACING = "Placing", (_NOT_PLACED, _PROGRESSING), "Pods were created and wait for the scheduler.", "Wait a moment."
+    PLACING = "Placing", (_NOT_PLACED, _PROGRESSING), "Pods are created and wait for their nodes.", "Wait a moment."
     UNSCHEDULABLE = (
         "Unschedulable",
         (_NOT_PLANNED, _NOT_PLACED, *_STUCK),
@@ -180,7 +180,7 @@ class Reason(StrEnum):
         "NodesNotRead",
         (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
         "The operator has not read all nodes and pods of the cluster yet, so it places nothing.",
-        "Wait a moment. If it lasts, see the operator's log: its ClusterRole must let it list and watch nodes and pods.",
+        "Wait a moment. If it lasts, see the log: its ClusterRole must let it list and watch nodes and pods.",
     )
     WAITS_FOR_GATE = (
         "WaitsForGate",

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
@@ -12,10 +12,10 @@ from modelfleet.controller.events import Recorder
 from modelfleet.controller.execute import Execution, StatusWriter, execute
 from modelfleet.controller.faults import bug_status
 from modelfleet.controller.gather import Gatherer
-from modelfleet.controller.placer import Placer
 from modelfleet.controller.queue import Done, Forget, Result, Retry
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Outcome
+from modelfleet.core.placement.view import ClusterView, Reservation
 from modelfleet.core.snapshot import Raw, World
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,19 @@ class Decide(Protocol):
         """Decides about one world."""
 
 
+class Books(Protocol):
+    """`controller.placer.Placer`."""
+
+    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
+        """The cluster as this key may use it; None while nothing may be decided on it."""
+
+    def record(self, key: Key, reservations: Sequence[Reservation], *, waits: bool) -> None:
+        """What was decided on the view just handed out."""
+
+    def forget(self, key: Key) -> None:
+        """The ModelDeployment is gone."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """What a reconcile works with."""
@@ -52,7 +65,7 @@ class Parts:
     decide: Decide
     now: Callable[[], datetime]
     observe: Callable[[str, float], None] = lambda _result, _duration_s: None
-    placer: Placer | None = None
+    placer: Books | None = None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ class Past:
 @dataclass(frozen=True, kw_only=True)
 class Life:
     """What came of a look at all replicas. `ends` are to be deleted now, with the sentence why, by uid; `backing_off`
-    are slots of the goal that wait; `avoid` are nodes in doubt. `kept` is what NAME-state is to hold; None leaves it."""
+    are slots of the goal that wait; `avoid` are nodes in doubt. `kept` is what NAME-state is to hold; None leaves it as
+    it is."""
 
     ends: tuple[Replica, ...] = ()
     whys: Mapping[str, str] = field(default_factory=dict)

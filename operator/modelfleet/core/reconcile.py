@@ -12,19 +12,23 @@ from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import Children, observe
+from modelfleet.core.cordon import freed, on_cordoned_nodes
 from modelfleet.core.course import Course, Trial, decide_course
+from modelfleet.core.disruption import keep_budget, pods_to_leave
 from modelfleet.core.drain import Terms
-from modelfleet.core.effects import Create, Delete, Effect, Outcome
+from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.events import events
+from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica, replicas
-from modelfleet.core.intent import Intent, decide_intent
+from modelfleet.core.intent import Intent, Wish, decide_intent
+from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
+from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
-from modelfleet.core.render.pod import pod as worker_pod
 from modelfleet.core.replicas import decide_replicas
 from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
-from modelfleet.core.rollout import Scene, Step, decide_step, hold
+from modelfleet.core.rollout import Scene, Step, decide_step
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
@@ -55,21 +59,37 @@ def plan(world: World) -> Outcome:
     plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
     fleet = replicas(pods, plans)
     intent, course = _course(world, children, fleet, decide_intent(world, children, known), known)
-    step = _step(world, children, fleet, intent, course)
-    effects = (*_kept(children, intent, course), *_effects(children, fleet, step, course, known))
+    moves = _moves(
+        Ground(world=world, children=children, fleet=fleet, plans=plans, classes=intent.classes), intent, course
+    )
+    step = moves.step
+    effects = (
+        *_kept(children, intent, course, moves.life),
+        *_budget(children, fleet, step, intent, course),
+        *_effects(children, fleet, moves, course, known),
+    )
     situation = Situation(
         world=world,
         children=children,
         intent=intent,
         fleet=fleet,
         step=step,
+        life=moves.life,
+        placing=moves.placing,
         revision=course.goal if course else None,
         course=course,
         known=known,
         moves=bool(effects),
     )
     said = verdicts(situation)
-    return Outcome(effects, report(situation, said), events(situation, said), _wake_after_s(situation))
+    return Outcome(
+        effects,
+        report(situation, said),
+        events(situation, said),
+        _wake_after_s(situation),
+        moves.placing.reservations,
+        moves.placing.waits_for_room,
+    )
 
 
 def _course(
@@ -98,23 +118,24 @@ def _course(
     return replace(intent, wish=replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)), course
 
 
-def _kept(children: Children, intent: Intent, course: Course | None) -> tuple[Effect, ...]:
-    """The intent's effects, with what the course keeps in NAME-state."""
-    if course is None or course.kept is None:
-        return intent.effects
-    return keep_beside(children, intent.effects, {names.ROLLOUT_KEY: course.kept})
+def _kept(children: Children, intent: Intent, course: Course | None, life: Life) -> tuple[Effect, ...]:
+    """The intent's effects, with what the course and the replicas' life keep in NAME-state."""
+    parts = {names.ROLLOUT_KEY: course.kept if course else None, names.GROUPS_KEY: life.kept}
+    entries = {key: part for key, part in parts.items() if part is not None}
+    return keep_beside(children, intent.effects, entries) if entries else intent.effects
 
 
-def _step(
-    world: World,
-    children: Children,
-    fleet: tuple[Replica, ...],
-    intent: Intent,
-    course: Course | None,
-) -> Step:
-    if intent.wish is None or course is None or _plan_blocked(children, course.goal):
-        return hold(fleet)
-    goal, rollout, wanted = course.goal, intent.wish.deployment.spec.rollout, intent.wish.replicas.replicas
+def _moves(ground: Ground, intent: Intent, course: Course | None) -> Moves:
+    wish = intent.wish
+    if wish is None or course is None or _plan_blocked(ground.children, course.goal):
+        return stand_still(ground.fleet)
+    ground = replace(ground, plans={**ground.plans, course.goal.name: course.goal.plan})
+    return decide_moves(ground, wish, course, lambda fleet, short: _step(ground, fleet, wish, course, short))
+
+
+def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course, short: Short) -> Step:
+    world, children = ground.world, ground.children
+    goal, rollout, wanted = course.goal, wish.deployment.spec.rollout, wish.replicas.replicas
     reach = range(wanted + rollout.max_surge + len(children.pods) + len(children.foreign))
     taken = (slot for slot in reach if _slot_held(children, goal, slot))
     return decide_step(
@@ -123,13 +144,30 @@ def _step(
             replicas=wanted,
             fleet=fleet,
             held_slots=frozenset(taken),
-            drains=Terms(propagation_s=world.settings.propagation_s, out_s=dict(world.not_serving_s)),
+            drains=Terms(
+                propagation_s=world.settings.propagation_s,
+                out_s=dict(world.not_serving_s),
+                work=freed(world.cluster, fleet, goal.plan.resource_name),
+            ),
             now=world.now,
             surge=rollout.max_surge,
             missing=decide_spare(rollout, wanted, goal.plan).missing,
             paused=course.paused,
+            moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
+            short=short,
         )
     )
+
+
+def _budget(
+    children: Children, fleet: tuple[Replica, ...], step: Step, intent: Intent, course: Course | None
+) -> Iterator[Effect]:
+    """What Kubernetes may evict; as it was while nothing is wanted."""
+    if intent.wish is None or course is None:
+        return
+    wish, plan = intent.wish, course.goal.plan
+    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan)
+    yield from keep_budget(children, pods_to_leave(fleet, step.victims, plan.nodes, spare))
 
 
 def _slot_held(children: Children, revision: Revision, slot: int) -> bool:
@@ -145,7 +183,7 @@ def _plan_blocked(children: Children, revision: Revision) -> bool:
 def _effects(
     children: Children,
     fleet: tuple[Replica, ...],
-    step: Step,
+    moves: Moves,
     course: Course | None,
     known: dict[str, Revision],
 ) -> Iterator[Effect]:
@@ -158,17 +196,17 @@ def _effects(
     for name in sorted(used & known.keys()):
         if wanted is None or name != wanted.name:
             yield from keep_config_map(children, known[name])
-    for victim in step.delete:
+    for victim in moves.step.delete:
         yield from (Delete("v1", "Pod", pod.name, pod.uid) for pod in victim.pods if not pod.terminating)
     plans = {name: each.plan for name, each in known.items()} | ({revision.name: revision.plan} if revision else {})
-    yield from keep_pods(children, fleet, step, plans)
+    yield from keep_pods(children, fleet, moves.step, plans)
+    yield from keep_policies(children, fenced(fleet, moves.placing.creates))
     if revision is not None or fleet:
         grouped = (name for name in used | ({revision.name} if revision else set()) if name in plans)
         yield from keep_services(children, [name for name in sorted(grouped) if plans[name].nodes > 1])
     if revision is not None and wanted is not None:
-        for slot in step.create:
-            for rank in range(revision.plan.nodes):
-                yield Create(worker_pod(children.owner, revision.name, slot, revision.plan, rank))
+        yield from moves.placing.creates
+        yield from moves.placing.lifts
         yield from let_go(children, used | {revision.name, wanted.name}, known)
 
 
@@ -178,5 +216,5 @@ def _wake_after_s(s: Situation) -> float | None:
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
     deadline = s.course.wake_after_s if s.course else None
-    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes, deadline)
+    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes, deadline, s.life.wake_after_s)
     return min((time for time in times_s if time is not None), default=None)

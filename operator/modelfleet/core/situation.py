@@ -1,5 +1,6 @@
 """Everything that a status tells about: what is wanted, what is observed, what is being done. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,9 +8,12 @@ from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.capacity import Spare, decide_spare
 from modelfleet.core.children import Children, is_left_over, name_taken
+from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
+from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
+from modelfleet.core.placing import Placing
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
 from modelfleet.core.snapshot import World
@@ -26,6 +30,8 @@ class Situation:
     intent: Intent
     fleet: tuple[Replica, ...]
     step: Step
+    life: Life
+    placing: Placing
     revision: Revision | None
     course: Course | None
     known: dict[str, Revision]
@@ -36,6 +42,11 @@ class Situation:
         """How many replicas may be missing; None without a wish."""
         wish = self.intent.wish
         return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan) if wish else None
+
+    @cached_property
+    def cordoned(self) -> Mapping[str, str]:
+        """The cordoned node of each standing replica that must leave it, by uid."""
+        return on_cordoned_nodes(self.world.cluster, self.replicas)
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:

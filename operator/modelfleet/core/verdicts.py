@@ -45,6 +45,7 @@ def _placed(s: Situation) -> Verdict:
     | no wish | Unknown, NotEvaluated |
     | a staying pod has no node, says the scheduler | False, Unschedulable |
     | pods are missing and the API server refuses them | False, PodsRefused |
+    | a replica cannot be placed now (`_unplaced`) | False, that reason |
     | as many staying pods as wanted have a node (of any revision) | True, AllPlaced |
     | else | False, Placing |
     """
@@ -57,6 +58,9 @@ def _placed(s: Situation) -> Verdict:
         return no(Reason.UNSCHEDULABLE, f"{count}; {_no_node(stuck)}")
     if s.world.refused and s.step.create:
         return no(Reason.PODS_REFUSED, f"{count}; {_refused(s)}")
+    unplaced = _unplaced(s)
+    if unplaced is not None:
+        return no(unplaced[0], f"{count}; {unplaced[1]}")
     if placed >= s.wanted:
         return yes(Reason.ALL_PLACED, count)
     return no(Reason.PLACING, count)
@@ -66,7 +70,7 @@ def _available(s: Situation) -> Verdict:
     """
     | at least minReplicas serve, of any revision | True, MinimumAvailable |
     | no wish, and no pods | Unknown, NotEvaluated |
-    | a pod failed, has no node, is refused, was lost | False, that reason (in this order) |
+    | a pod failed, has no node, is refused, cannot be placed, was lost | False, that reason (in this order) |
     | else | False, Starting |
     """
     serving = len(s.serving)
@@ -87,10 +91,14 @@ def _progressing(s: Situation) -> Verdict:
     | a pod of the wanted revision failed for a reason that waiting does not mend | False, that reason |
     | the API server refuses what is to be written | False, PodsRefused |
     | a pod has no node, and no old one may make room for it | False, Unschedulable |
+    | a replica has no room, and no old one makes any | False, NoRoom |
+    | a replica stands on a cordoned node, and no other has room | False, CordonedNode |
     | no further new replica serves since the deadline, and it is not given up | False, ProgressDeadlineExceeded |
     | pods of other revisions stand | True, RollingOut |
+    | a replica stands on a cordoned node | True, CordonedNode |
+    | a replica cannot be placed now for another reason (`_unplaced`) | True, that reason |
     | a pod of the wanted revision ended or is missed | True, ReplicaLost |
-    | the number of pods is not the wanted one | True, Starting (none yet) or Scaling |
+    | the number of pods is not the wanted one | True, Placing (none yet) or Scaling |
     | a pod failed and is started again | True, that reason |
     | a pod has no node yet | True, Placing |
     | a pod is not Ready yet | True, Starting |
@@ -115,26 +123,46 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.world.refused and s.moves:
         return no(Reason.PODS_REFUSED, f"{_refused(s)}{rest}")
     stuck = _unschedulable(s)
-    waits = s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and s.step.victims)
+    waits = _room_comes(s) or s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and _comes_up(s))
     if stuck is not None and not waits:
         return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
+    unplaced = _unplaced(s)
+    if unplaced is not None and unplaced[0] is Reason.NO_ROOM and not waits:
+        if s.cordoned and not s.old:
+            return no(Reason.CORDONED_NODE, f"{_cordoned(s)} and no other has room: {unplaced[1]}; {_LET_GO}")
+        return no(Reason.NO_ROOM, f"{unplaced[1]}{rest}{_no_way(s) if s.old else ''}")
     if s.course is not None and s.course.halted is not None:
         reason, why = s.course.halted
         return no(reason, f"revision {revision} does not get on: {why}{rest}")
     return None
 
 
+def _room_comes(s: Situation) -> bool:
+    """Something ends, and with it what it held."""
+    return any(replica.terminating for replica in s.fleet) or bool(s.step.victims)
+
+
+def _comes_up(s: Situation) -> bool:
+    """A replica is on its way to serve."""
+    return any(not (replica.ready or replica.failure or replica.unschedulable) for replica in s.current)
+
+
 def _moving(s: Situation, revision: str) -> Verdict | None:
-    if s.old:
+    if s.old or any(replica.revision != revision for replica in s.draining):
         new = sum(replica.ready for replica in s.current)
         why = _given_up(s)
         how = "; ".join(part for part in (_way(s), why) if part)
         return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {how}")
+    unplaced = _unplaced(s)
+    if unplaced is not None and unplaced[0] is not Reason.NO_ROOM:
+        return yes(*unplaced)
+    if s.cordoned:
+        return yes(Reason.CORDONED_NODE, f"{_cordoned(s)}; another comes up before it leaves")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
     have = len(s.current) + len([replica for replica in s.replicas if replica.uid in s.step.victims])
     if not have:
-        return yes(Reason.STARTING, f"{s.wanted} {_replicas(s.wanted)} to create")
+        return yes(Reason.PLACING, f"{s.wanted} {_replicas(s.wanted)} to create")
     if have != s.wanted:
         return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}")
     return None
@@ -182,6 +210,9 @@ def _cause(s: Situation) -> tuple[Reason, str]:
         return Reason.UNSCHEDULABLE, _no_node(stuck)
     if s.world.refused and s.step.create:
         return Reason.PODS_REFUSED, _refused(s)
+    unplaced = _unplaced(s)
+    if unplaced is not None:
+        return unplaced
     if s.lost is not None:
         return Reason.REPLICA_LOST, _why_lost(s.lost)
     return Reason.STARTING, "the others start" if s.serving else "workers start"
@@ -192,6 +223,28 @@ def _failed(replicas: tuple[Replica, ...]) -> Replica | None:
     failed = [replica for replica in replicas if replica.failure is not None]
     lasting = (each for each in failed if each.failure is not None and _STUCK in each.failure.reason.standings)
     return next(lasting, None) or next(iter(failed), None)
+
+
+def _unplaced(s: Situation) -> tuple[Reason, str] | None:
+    """
+    | replicas are to be placed and the nodes are not known | NodesNotRead |
+    | no nodes have room for a whole one, and none are bought | NoRoom |
+    | a replica ended as a whole and its back-off is not over | BackingOff |
+    | pods stand behind a gate of somebody else | WaitsForGate |
+    """
+    placing = s.placing
+    if placing.blind:
+        return Reason.NODES_NOT_READ, "the nodes and pods of the cluster are not all read yet, so nothing is placed"
+    short = [name for name in sorted(placing.shortfalls) if name not in placing.bought]
+    if short:
+        more = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
+        return Reason.NO_ROOM, f"replica {short[0]}{more} {placing.shortfalls[short[0]].sentence}"
+    for slot, past in sorted(s.life.backing_off.items()):
+        times = "once" if past.count == 1 else f"{past.count} times"
+        return Reason.BACKING_OFF, f"replica {slot} ended {times} and is made anew after a back-off: {past.why}"
+    if placing.gates:
+        return Reason.WAITS_FOR_GATE, f"pods wait behind the scheduling gate {', '.join(placing.gates)}"
+    return None
 
 
 def _unschedulable(s: Situation) -> Replica | None:
@@ -229,6 +282,12 @@ def _no_way(s: Situation) -> str:
     return ""
 
 
+def _cordoned(s: Situation) -> str:
+    name, node = min((replica.name, s.cordoned[replica.uid]) for replica in s.replicas if replica.uid in s.cordoned)
+    more = len(s.cordoned) - 1
+    return f"replica {name} stands on node {node}, which is cordoned{f' (and {more} more do so)' if more else ''}"
+
+
 def _paused(s: Situation) -> str:
     names = sorted({replica.revision for replica in s.replicas if replica.revision})
     wanted = s.course.wanted.name if s.course else ""
@@ -257,6 +316,10 @@ def _replicas(count: int) -> str:
 
 def _way(s: Situation) -> str:
     """How old replicas are replaced, and what is missing meanwhile."""
+    if not s.old:
+        return "the last old ones finish their requests and end"
+    if s.step.way is Way.SURGE and _room_comes(s) and s.placing.shortfalls:
+        return "a new replica takes the room of an old one that ends"
     if s.step.way is Way.SURGE:
         return "a new replica comes up before an old one leaves"
     if s.step.way is not Way.DELETE_FIRST or s.spare is None:
@@ -266,4 +329,5 @@ def _way(s: Situation) -> str:
     return f"{why}, so at most {s.spare.missing} of {s.wanted} leave first; {s.spare.loss}"
 
 
+_LET_GO = "free or add a node that fits, or set spec.rollout.maxUnavailable so that it may end first"
 _TRY_AGAIN = "change the spec, or to try it again as it is set spec.rollout.paused to true and then to false"

@@ -232,7 +232,8 @@ def test_a_plan_that_is_not_rolled_out_is_shown():
 
 
 def test_a_replica_over_several_nodes_is_a_group_of_pods():
-    fleet = PlannedFleet(planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192}))
+    asked = planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192})
+    fleet = PlannedFleet(asked, machines=("one", "two"))
     status = fleet.reconcile().status
     (pool,) = status["plan"]["pools"]
     assert (pool["layout"], pool["acceleratorsPerReplica"]) == ("tp8-pp2", 16)
