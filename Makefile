@@ -71,6 +71,10 @@ e2e-groups: prepare ## the real engine over two nodes: its answers, and every wa
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
 
+.PHONY: bench-placement
+bench-placement: setup ## placement at 8,000 accelerators: how long, and how well after a churn; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.placement build/bench/placement.json
+
 .PHONY: verify
 verify: setup ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .

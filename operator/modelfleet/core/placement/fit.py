@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from modelfleet.core.placement.view import NodeView, Taint
+from modelfleet.core.placement.view import Amounts, NodeView, Taint
 from modelfleet.core.placement.want import GroupWant, Tolerated
 
 
@@ -19,18 +19,18 @@ class Barred(StrEnum):
 
 @dataclass(slots=True)
 class Room:
-    """What is left of a node while placements are made. `free` and `held` are as in NodeView, of this call's own."""
+    """What is left of a node while placements are made. `free` and `held` are as in NodeView, and never changed in
+    place: they are the view's own until somebody moves in."""
 
     node: NodeView
-    free: dict[str, int]
-    held: dict[str, tuple[int, ...]]
+    free: Amounts
+    held: Mapping[str, tuple[int, ...]]
 
     def take(self, want: GroupWant) -> None:
         """One member moves in."""
-        for resource, amount in want.requests.items():
-            self.free[resource] = self.free.get(resource, 0) - amount
+        self.free = {**self.free, **{name: self.free.get(name, 0) - taken for name, taken in want.requests.items()}}
         sizes = (*self.held.get(want.resource, ()), want.accelerators)
-        self.held[want.resource] = tuple(sorted(sizes, reverse=True))
+        self.held = {**self.held, want.resource: tuple(sorted(sizes, reverse=True))}
 
     def is_whole(self, resource: str) -> bool:
         """No accelerator of it is held."""
@@ -39,12 +39,12 @@ class Room:
 
 def rooms(nodes: Iterable[NodeView]) -> dict[str, Room]:
     """The nodes as they are before the first placement, by name."""
-    return {node.name: Room(node, dict(node.free), dict(node.held)) for node in nodes}
+    return {node.name: Room(node, node.free, node.held) for node in nodes}
 
 
 def selected(node: NodeView, want: GroupWant) -> bool:
     """The node is of the wanted kind."""
-    return all(node.labels.get(key) == value for key, value in want.node_selector.items())
+    return want.node_selector.items() <= node.labels.items()
 
 
 def barred(node: NodeView, want: GroupWant) -> Barred | None:
@@ -53,8 +53,9 @@ def barred(node: NodeView, want: GroupWant) -> Barred | None:
         return Barred.CORDONED
     if not node.ready:
         return Barred.NOT_READY
-    if any(taint.effect != "PreferNoSchedule" and not tolerated(taint, want.tolerations) for taint in node.taints):
-        return Barred.TAINTED
+    for taint in node.taints:
+        if taint.effect != "PreferNoSchedule" and not tolerated(taint, want.tolerations):
+            return Barred.TAINTED
     return Barred.IN_DOUBT if node.name in want.avoid else None
 
 
@@ -70,10 +71,13 @@ def tolerated(taint: Taint, tolerations: Iterable[Tolerated]) -> bool:
 
 def lack(room: Room, want: GroupWant) -> str | None:
     """The resource that the node has too little of, the accelerators first; None where a member fits."""
-    if room.free.get(want.resource, 0) < want.accelerators or not _inside_domains(room, want):
-        return want.resource
     free = room.free
-    return next((name for name, amount in want.requests.items() if free.get(name, 0) < amount), None)
+    if free.get(want.resource, 0) < want.accelerators:
+        return want.resource
+    for name, amount in want.requests.items():  # a plain loop: it runs for every node of the class
+        if free.get(name, 0) < amount:
+            return name
+    return None if want.domain_size is None or _inside_domains(room, want) else want.resource
 
 
 def _inside_domains(room: Room, want: GroupWant) -> bool:

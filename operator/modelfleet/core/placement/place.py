@@ -10,7 +10,7 @@ from modelfleet.api.placement import Spread
 from modelfleet.core.placement.complete import complete
 from modelfleet.core.placement.fit import Room, barred, impossible, lack, rooms, selected
 from modelfleet.core.placement.groups import Choice, choose
-from modelfleet.core.placement.scorers import Scene, Scorer, scene, scorers, short
+from modelfleet.core.placement.scorers import Scene, Scorer, replicas_in_failure_domain, scene, scorers, short
 from modelfleet.core.placement.shortfall import Class, shortfall
 from modelfleet.core.placement.view import ClusterView, NodeView
 from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
@@ -86,7 +86,7 @@ def _single(fitting: Sequence[Room], seen: Scene) -> Placement | None:
     """The best node by the scorers in their order; the first by name where all are even."""
     left: Sequence[Room] = fitting
     used: list[tuple[str, Scorer]] = []
-    for name, scorer in scorers(seen.want):
+    for name, scorer in scorers(seen):
         if len(left) < 2:
             break
         figures = [scorer(room, seen) for room in left]
@@ -109,7 +109,7 @@ def _single(fitting: Sequence[Room], seen: Scene) -> Placement | None:
 def _apart(seen: Scene, chosen: Room) -> str:
     if seen.want.spread is Spread.NONE or not seen.peers:
         return ""
-    others = int(scorers(seen.want)[0][1](chosen, seen))
+    others = int(replicas_in_failure_domain(chosen, seen))
     return f"; {others} other replica{'' if others == 1 else 's'} in its {str(seen.want.spread).lower()}"
 
 

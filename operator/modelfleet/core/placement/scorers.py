@@ -5,8 +5,9 @@ user asked for, then what keeps room for groups that need whole nodes, then what
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from modelfleet.api.placement import Spread
 from modelfleet.core.placement.fit import Room, tolerated
@@ -14,14 +15,23 @@ from modelfleet.core.placement.view import ZONE_KEY, NodeView
 from modelfleet.core.placement.want import GroupWant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scene:
-    """What a score may depend on besides its node: replicas of the deployment by failure domain, and nodes of the class
-    that nobody uses by topology key and domain."""
+    """What a score may depend on besides its node: `peers` are replicas of the deployment by failure domain, `here` all
+    rooms of the class that take pods."""
 
     want: GroupWant
+    here: Sequence[Room] = ()
     peers: Counter[str | None] = field(default_factory=Counter)
-    whole: dict[str, Counter[str | None]] = field(default_factory=dict)
+
+    @cached_property
+    def whole(self) -> tuple[Room, ...]:
+        """Nodes of the class that nobody uses."""
+        return tuple(room for room in self.here if room.is_whole(self.want.resource))
+
+    def whole_in(self, key: str) -> Counter[str | None]:
+        """How many of them there are by domain of a topology key."""
+        return Counter(room.node.domain(key) for room in self.whole)
 
 
 Scorer = Callable[[Room, Scene], float]
@@ -34,18 +44,12 @@ def failure_domain(node: NodeView, spread: Spread) -> str | None:
     return node.name if spread is Spread.NODE else node.domain(ZONE_KEY)
 
 
-def scene(want: GroupWant, here: Iterable[Room], peers: Iterable[NodeView]) -> Scene:
+def scene(want: GroupWant, here: Sequence[Room], peers: Iterable[NodeView]) -> Scene:
     """The scene for one want: `here` are the rooms of its class, `peers` the nodes of the deployment's replicas."""
     standing: Counter[str | None] = Counter()
     if want.spread is not Spread.NONE:
         standing.update(failure_domain(node, want.spread) for node in peers)
-    whole: dict[str, Counter[str | None]] = {key: Counter() for key in want.topology}
-    if whole:
-        for room in here:
-            if room.is_whole(want.resource):
-                for key, counts in whole.items():
-                    counts[room.node.domain(key)] += 1
-    return Scene(want, standing, whole)
+    return Scene(want, here, standing)
 
 
 def replicas_in_failure_domain(room: Room, scene: Scene) -> float:
@@ -70,11 +74,12 @@ def left_over(room: Room, scene: Scene) -> float:
     return room.free[scene.want.resource] - scene.want.accelerators
 
 
-def whole_nodes_around(key: str) -> Scorer:
+def whole_nodes_around(key: str, scene: Scene) -> Scorer:
     """Unused nodes in the node's domain of a topology key: the fullest domain is best, so that others stay whole."""
+    counts = scene.whole_in(key)
 
-    def score(room: Room, scene: Scene) -> float:
-        return scene.whole[key][room.node.domain(key)]
+    def score(room: Room, _: Scene) -> float:
+        return counts[room.node.domain(key)]
 
     return score
 
@@ -87,9 +92,11 @@ SCORERS: tuple[tuple[str, Scorer], ...] = (
 )
 
 
-def scorers(want: GroupWant) -> tuple[tuple[str, Scorer], ...]:
-    """The scorers for a want, the weightiest first."""
-    return SCORERS + tuple((f"wholeNodesIn {short(key)}", whole_nodes_around(key)) for key in want.topology)
+def scorers(scene: Scene) -> Iterator[tuple[str, Scorer]]:
+    """The scorers for a scene, the weightiest first; the later ones are made when they are asked for."""
+    yield from SCORERS
+    for key in scene.want.topology:
+        yield f"wholeNodesIn {short(key)}", whole_nodes_around(key, scene)
 
 
 def short(key: str) -> str:

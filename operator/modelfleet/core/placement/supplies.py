@@ -1,4 +1,4 @@
-"""What a class's supplies say about its nodes: whose each is, how much may be bought, how long a drain may take. Pure."""
+"""What a class's supplies say of its nodes: whose each is, how much may be bought, how long a drain may take. Pure."""
 
 from collections.abc import Iterable, Mapping
 
