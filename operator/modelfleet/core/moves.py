@@ -54,7 +54,7 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     life = decide_life(_watched(ground, course, wish.replicas.replicas))
     ending = {replica.uid for replica in life.ends}
     standing = tuple(replica for replica in ground.fleet if replica.uid not in ending)
-    site = _site(ground, course, standing, life.avoid)
+    site = replace(_site(ground, course, standing, life.avoid), spread=wish.deployment.spec.placement.spread)
     cordoned = on_cordoned_nodes(ground.world.cluster, standing)
     rolls = bool(cordoned) or any(replica.revision != course.goal.name for replica in standing)
     step = take(standing, lacking(site) if rolls else None)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelfleet.api import names
-from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.api.acceleratorclass import AcceleratorClass, Provisioning
 from modelfleet.api.placement import Spread
 from modelfleet.core import raw
 from modelfleet.core.children import Children
@@ -27,6 +27,7 @@ from modelfleet.core.effects import Create, Lift
 from modelfleet.core.groups import Replica
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pod_amounts
+from modelfleet.core.placement.supplies import may_buy
 from modelfleet.core.placement.view import Amounts, ClusterView, Reservation
 from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
 from modelfleet.core.render.lift import gated, lift
@@ -94,7 +95,7 @@ def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
     answers = {answer.key: answer for answer in place(site.cluster, wants)}
     placing = _of_groups(site, asked, waiting, answers)
     fitting = [slot for slot in new if isinstance(answers[asked.name(slot)], Placement)]
-    bought = [slot for slot in new if slot not in fitting and _buys(site.kind)]
+    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting])
     creates = (
         *_half_made(site, without=placing.withdrawn),
         *(Create(gated(made)) for slot in fitting for made in asked.pods(slot)),
@@ -104,10 +105,30 @@ def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
         placing,
         creates=creates,
         slots=tuple(sorted((*fitting, *bought))),
-        shortfalls={answer.key: answer for answer in answers.values() if isinstance(answer, Shortfall)},
+        shortfalls={
+            answer.key: replace(answer, sentence=f"{answer.sentence}; {unbought}") if unbought else answer
+            for answer in answers.values()
+            if isinstance(answer, Shortfall)
+        },
         bought=frozenset(map(asked.name, bought)),
         reservations=tuple(asked.reservations(answers.values())),
     )
+
+
+def _to_buy(site: Site, slots: Iterable[int]) -> tuple[list[int], str]:
+    """The slots whose pods a cluster autoscaler is to see, and why the others are not; empty where none is bought."""
+    plan, bought = site.goal.plan, list[int]()
+    if site.kind is None or site.cluster is None:
+        return bought, ""
+    unplaced = (one for replica in site.fleet for one in replica.pods if not (one.placed or one.gates or one.finished))
+    ordered = int(sum(one.requests.get(plan.resource_name, 0.0) for one in unplaced))
+    for slot in slots:
+        why = may_buy(site.kind, site.cluster.nodes, ordered, plan.accelerators)
+        if why is not None:
+            return bought, why
+        bought.append(slot)
+        ordered += plan.accelerators
+    return bought, ""
 
 
 def _waiting(site: Site) -> _Waiting:
@@ -178,9 +199,7 @@ def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:
 
 def _buys(kind: AcceleratorClass | None) -> bool:
     """Whether nodes of the class are bought when pods wait for them."""
-    return kind is not None and any(
-        str(getattr(supply, "provisioning", "")) == "Autoscaled" for supply in kind.spec.supplies
-    )
+    return kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
 
 
 class _Asked:
@@ -240,7 +259,7 @@ class _Asked:
             tolerations=self._tolerations,
             tensor=plan.tensor,
             domain_size=kind.spec.fabric.domain_size if kind is not None and kind.spec.fabric is not None else None,
-            topology=tuple(getattr(kind.spec, "topology_keys", ())) if kind is not None else (),
+            topology=tuple(map(str, kind.spec.topology_keys)) if kind is not None else (),
             spread=self._site.spread,
             peers=tuple(_nodes_of(self._site.fleet)),
             avoid=self._site.avoid,
