@@ -58,10 +58,11 @@ _ENTRIES = 256  # a deployment has fewer replicas that fail at once; a damaged o
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """What NAME-state holds of one replica: how often it ended, when last, and what was said of it."""
+    """What NAME-state holds of one replica: how often it ended, when last, the uids of its pods then, and why."""
 
     count: int
     at: datetime
+    pods: frozenset[str] = frozenset()
     why: str = ""
 
     @property
@@ -111,10 +112,11 @@ def decide_life(watched: Watched) -> Life:
         ends.append(replica)
         whys[replica.uid] = why
         past = pasts.get(_key(replica))
-        if past is not None and replica.created_at is not None and past.at >= replica.created_at:
+        uids = frozenset(pod.uid for pod in replica.pods)
+        if past is not None and past.pods & uids:
             continue  # counted: its pods are on their way out
         count = 1 + (past.count if past else 0)
-        pasts[_key(replica)] = Past(count=count, at=watched.now, why=why[:200])
+        pasts[_key(replica)] = Past(count=count, at=watched.now, pods=uids, why=why[:200])
         doubts |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
     kept = _written(pasts, doubts)
     waiting = _backing_off(watched, pasts, {replica.uid for replica in ends})
@@ -237,7 +239,9 @@ def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
         at = raw.instant(item, "at")
         if at is not None and -60.0 < (watched.now - at).total_seconds() < FORGET_S:
             count = max(1, raw.integer(item, "count", default=1))
-            pasts[str(key)] = Past(count=count, at=at, why=raw.text(item, "why"))
+            uids = raw.at(item, "pods")
+            pods = frozenset(map(str, uids)) if isinstance(uids, list) else frozenset()
+            pasts[str(key)] = Past(count=count, at=at, pods=pods, why=raw.text(item, "why"))
     doubts = {}
     for node in list(raw.mapping(watched.kept, "doubtful"))[:_ENTRIES]:
         until = raw.instant(watched.kept, "doubtful", node)
@@ -247,7 +251,10 @@ def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
 
 
 def _written(pasts: Mapping[str, Past], doubts: Mapping[str, datetime]) -> dict[str, Any]:
-    said = {key: {"count": past.count, "at": _text(past.at), "why": past.why} for key, past in sorted(pasts.items())}
+    said = {
+        key: {"count": past.count, "at": _text(past.at), "pods": sorted(past.pods), "why": past.why}
+        for key, past in sorted(pasts.items())
+    }
     until = {node: _text(at) for node, at in sorted(doubts.items())}
     return {key: part for key, part in (("replicas", said), ("doubtful", until)) if part}
 
