@@ -58,7 +58,7 @@ class Film:
             told = change(self.stage) if change is not None else ""
             stands = tuple(self._stands())
             deeds, outcome = self._decide()
-            then, now = self._happen(outcome.wake_after_s), _progressing(outcome)
+            then, now = self._happen(outcome.wake_after_s), _says(outcome)
             seen = deeds or told or now != said or then not in (Happening.BOUND, Happening.WAITED)
             quiet = 0 if seen else quiet + 1
             if seen:
@@ -184,10 +184,12 @@ def _owner(stage: Stage) -> Owner:
     return Owner(raw.name(deployment), raw.text(deployment, "metadata", "namespace"), raw.uid(deployment))
 
 
-def _progressing(outcome: Outcome) -> str:
-    """Reason and sentence of Progressing."""
-    found = next((c for c in raw.items(outcome.status, "conditions") if c.get("type") == ConditionType.PROGRESSING), {})
-    return f"{found.get('reason')}: {found.get('message')}"
+def _says(outcome: Outcome) -> str:
+    """Reason and sentence of Progressing, or of what keeps it from being looked at."""
+    found = {raw.text(each, "type"): each for each in raw.items(outcome.status, "conditions")}
+    asked = (ConditionType.ACCEPTED, ConditionType.PLANNED)
+    first = next((each for each in asked if raw.text(found.get(each), "status") != "True"), ConditionType.PROGRESSING)
+    return f"{raw.text(found.get(first), 'reason')}: {raw.text(found.get(first), 'message')}"
 
 
 def lines(film: Film) -> Iterator[str]:

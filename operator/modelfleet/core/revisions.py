@@ -20,7 +20,7 @@ from modelfleet.core.render.revision import controller_revision
 
 _HIGHEST = 2**63 - 1  # what the API server can store
 
-_NOT_PINNED = {"scaling", "rollout", "economics"}
+NOT_PINNED = {"scaling", "rollout", "economics"}
 """Parts of a spec that no plan is made from: going back to a revision leaves them as they are."""
 
 HISTORY_LIMIT = 10
@@ -67,7 +67,7 @@ def current(digest: str, fresh: Plan, known: Mapping[str, Revision], spec: Mappi
     number = stored.number if stored is not None and stored.number > highest else min(highest + 1, _HIGHEST)
     if stored is not None and stored.digest == digest:
         return Revision(digest, number, plan, stored.spec)
-    return Revision(digest, number, plan, {key: part for key, part in spec.items() if key not in _NOT_PINNED})
+    return Revision(digest, number, plan, {key: part for key, part in spec.items() if key not in NOT_PINNED})
 
 
 def keep(children: Children, wanted: Revision) -> list[Effect]:
