@@ -209,7 +209,7 @@ class Stage:
         if key in self.objects:
             return
         self.made += 1
-        born = {"uid": f"uid-{self.made}", "resourceVersion": "1", "creationTimestamp": self.now.isoformat()}
+        born = {"uid": f"{key[0]}-{key[1]}-{self.made}", "resourceVersion": "1", "creationTimestamp": self.now.isoformat()}
         item = copy.deepcopy(dict(manifest)) | {"metadata": {**manifest["metadata"], **born}}
         self.objects[key] = item | ({"status": {"phase": "Pending"}} if key[0] == "Pod" else {})
 
