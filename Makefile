@@ -68,8 +68,9 @@ e2e-groups: prepare ## the real engine over two nodes: its answers, and every wa
 	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_groups.py
 
 .PHONY: bench-scale
-bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
+bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, beside plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
+	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/large.py build/bench/scale-large.json $(LARGE)
 
 .PHONY: bench-placement
 bench-placement: setup ## placement at 8,000 accelerators: how long, and how well after a churn; docs/benchmarks.md

@@ -129,9 +129,9 @@ class Ledger:
         entry = self._nodes[name]
         free = dict(entry.allocatable)
         held: dict[str, list[int]] = {}
-        standing = (pod.requests for pod in self._by_node.get(name, {}).values())
+        here = tuple(self._by_node.get(name, {}).values())
         promised = (one.requests for one in self._reserved_on.get(name, {}).values())
-        for requests in (*standing, *promised):
+        for requests in (*(pod.requests for pod in here), *promised):
             for resource, amount in requests.items():
                 free[resource] = free.get(resource, 0) - amount
             for resource, amount in accelerators_of(requests):
@@ -142,6 +142,7 @@ class Ledger:
             allocatable=entry.allocatable,
             free=free,
             held=_sorted(held),
+            movable=tuple(pod.requests for pod in here if pod.deployment and pod.bound and not pod.grouped),
             ready=entry.ready,
             cordoned=entry.cordoned,
             taints=entry.taints,

@@ -4,10 +4,11 @@ A group is placed whole or not at all. docs/placement.md tells how a place is ch
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modelfleet.api.placement import Spread
 from modelfleet.core.placement.complete import complete
+from modelfleet.core.placement.defragment import propose
 from modelfleet.core.placement.fit import Room, barred, impossible, lack, rooms, selected
 from modelfleet.core.placement.groups import Choice, choose
 from modelfleet.core.placement.scorers import Scene, Scorer, replicas_in_failure_domain, scene, scorers, short
@@ -68,10 +69,19 @@ def _place(call: _Call, want: GroupWant) -> Placement | Shortfall:
     else:
         answer = _group(want, choose(fitting, seen))
     if answer is None:
-        return shortfall(want, found)
+        return _refused(want, found, open_rooms)
     if isinstance(answer, Placement):
         _take(call, want, answer)
     return answer
+
+
+def _refused(want: GroupWant, found: Class, open_rooms: Sequence[Room]) -> Shortfall:
+    """The shortfall; where one node would do, with the moves that would empty one."""
+    answer = shortfall(want, found)
+    if len(answer.would_do) != 1:
+        return answer
+    proposal = propose(want, open_rooms, answer.would_do[0])
+    return answer if proposal is None else replace(answer, sentence=f"{answer.sentence}; {proposal}", proposal=proposal)
 
 
 def _take(call: _Call, want: GroupWant, placement: Placement) -> None:

@@ -29,13 +29,15 @@ class NodeEntry:
 class PodEntry:
     """What is kept of a pod that takes room of `node`: bound to it, or pinned to it and not bound yet.
 
-    `deployment` is `namespace/name` of the ModelDeployment that owns it, empty for a foreign pod.
+    `deployment` is `namespace/name` of the ModelDeployment that owns it, empty for a foreign pod. `grouped`: it is one
+    of the pods of a replica over several nodes.
     """
 
     node: str
     requests: Amounts
     deployment: str = ""
     bound: bool = True
+    grouped: bool = False
 
 
 def pod_key(pod: Any) -> str:
@@ -75,7 +77,8 @@ def pod_entry(pod: Any) -> PodEntry | None:
     owner = raw.controller(pod)
     ours = owner.get("kind") == names.DEPLOYMENT_KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/")
     deployment = f"{raw.text(pod, 'metadata', 'namespace')}/{owner.get('name')}" if ours else ""
-    return PodEntry(node, pod_amounts(pod), deployment, bool(bound))
+    grouped = bool(raw.text(pod, "spec", "subdomain"))  # members find each other by names; a single pod has none
+    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped)
 
 
 def pinned_node(pod: Any) -> str:

@@ -28,13 +28,15 @@ class Taint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
     """One node. `free` is what no pod holds and nobody has reserved; it is below zero where more was promised than the
-    node has. `held` are the accelerators that each pod on it holds, by resource, largest first."""
+    node has. `held` are the accelerators that each pod on it holds, by resource, largest first; `movable` are the
+    requests of our replicas on it that are one pod each."""
 
     name: str
     labels: Mapping[str, str]
     allocatable: Amounts
     free: Amounts
     held: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    movable: tuple[Amounts, ...] = ()
     ready: bool = True
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()

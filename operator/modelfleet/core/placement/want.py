@@ -65,14 +65,30 @@ class Placement:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Moving replicas of these sizes (accelerators) off `node` to `targets`, one for each, would make room there."""
+
+    node: str
+    sizes: tuple[int, ...]
+    targets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        what = "a replica" if len(self.sizes) == 1 else f"{len(self.sizes)} replicas"
+        sizes = " + ".join(map(str, self.sizes))
+        return f"moving {what} of {sizes} off {self.node} to {', '.join(sorted(set(self.targets)))} would make room"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
     """Why there is no room: what is needed and what there is, in one sentence.
 
     `would_do` are nodes that would be enough: for each, the labels that it needs beside those of the class, with the
     requests of one member free. No fewer nodes would do. Empty where no number of nodes would; the sentence says why.
+    `proposal` are moves of our own replicas that would make room; the sentence ends with them.
     """
 
     key: str
     sentence: str
     would_do: tuple[Mapping[str, str], ...] = ()
+    proposal: Proposal | None = None
