@@ -123,7 +123,8 @@ async def _ours(client: Client, fleet: Fleet, size: Size, operator: Operator) ->
     bodies = f"/api/v1/namespaces/{OURS}/pods"
     on = Counter(pod["spec"]["nodeName"] for pod in await client.items(bodies))
     assert max(on.values()) <= 8, "a node holds more than its accelerators"
-    return result | {"nodes_used": len(on), **reconciles(before, after), **used(before, after, operator)}
+    sums = {**reconciles(before, after), **used(before, after, operator), "requests": means(before, after)}
+    return result | {"nodes_used": len(on), **sums}
 
 
 async def _burst(
@@ -245,6 +246,17 @@ def reconciles(before: list[Sample], after: list[Sample]) -> dict[str, Any]:
         "reconcile_p50_s": round(_bucket_quantile(edges, 0.5), 3),
         "reconcile_p99_s": round(_bucket_quantile(edges, 0.99), 3),
     }
+
+
+def means(before: list[Sample], after: list[Sample]) -> dict[str, Any]:
+    """How many requests of each kind the operator made, and how long they took on average."""
+    counts = difference(before, after, "api_request_seconds_count", "verb", "kind")
+    sums_ms = difference(_in_ms(before), _in_ms(after), "api_request_seconds_sum", "verb", "kind")
+    return {what: {"count": count, "mean_ms": sums_ms[what] // count} for what, count in counts.most_common() if count}
+
+
+def _in_ms(samples: list[Sample]) -> list[Sample]:
+    return [(name, labels, 1000 * figure) for name, labels, figure in samples]
 
 
 def _bucket_quantile(edges: list[tuple[float, int]], share: float) -> float:
