@@ -19,9 +19,9 @@ _CLIENT = Path(__file__).with_name("group_client.py")
 TOKENS = 48
 
 
-def answer(site: Site, name: str) -> str:
+def answer(site: Site, name: str, tokens: int = TOKENS) -> str:
     """A whole greedy answer through the Service."""
-    done = subprocess.run(_argv(site, name, ""), capture_output=True, text=True, check=False)
+    done = subprocess.run(_argv(site, name, "", tokens), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     text: str = json.loads(done.stdout)
     return text
@@ -95,6 +95,6 @@ def failure(pod: dict[str, Any]) -> str:
     return f"{note['reason']}: {note['message']}"
 
 
-def _argv(site: Site, name: str, expected: str) -> list[str]:
+def _argv(site: Site, name: str, expected: str, tokens: int = TOKENS) -> list[str]:
     url = f"http://{site.address(name)}/v1/chat/completions"
-    return site.cluster.client_argv(_CLIENT, url, name, str(TOKENS), expected)
+    return site.cluster.client_argv(_CLIENT, url, name, str(tokens), expected)

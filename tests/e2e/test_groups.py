@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.engine]
 
 READY_S = 900.0  # three imports of torch in a row for each rank, on two cores
 ONE_A_NODE = "cpu-one-a-node"  # a class of the same nodes of which a replica gets one accelerator on each
+SHORT = 8  # tokens: ranks on one machine wait for each other with all of its cores
 TABLE: list[tuple[str, ...]] = []
 
 
@@ -67,95 +68,56 @@ def gone(site, name):
 
 
 @pytest.fixture(scope="module")
-def expected(site):
-    """The greedy answer of a replica that is one pod on one accelerator."""
-    deployed(site, "alone", ["cpu"], tensor=1)
-    text = story.answer(site, "alone")
-    gone(site, "alone")
-    return text
-
-
-@pytest.fixture(scope="module")
-def pipeline(site, expected):
+def pipeline(site):
     """`pair`: two pipeline stages, a node each."""
     return deployed(site, "pair", [ONE_A_NODE], tensor=1, pipeline=2)
 
 
-def test_tensor_parallelism_inside_a_node_gives_the_answer_of_a_single_pod(site, expected):
-    deployed(site, "tensor", ["cpu"], tensor=2)
-    (pod,) = site.pods("tensor")
-    assert pod["spec"]["containers"][0]["resources"]["limits"]["modelfleet.dev/cpu-slot"] == "2"
-    assert story.answer(site, "tensor") == expected
-    gone(site, "tensor")
+@pytest.fixture(scope="module")
+def expected(pipeline):
+    """Its greedy answer while all is well; the last tests compare it with that of a single pod."""
+    return story.answer(pipeline, "pair")
 
 
-def test_a_pipeline_over_two_nodes_gives_the_answer_of_a_single_pod(pipeline, expected):
+def test_a_pipeline_has_a_rank_on_each_node_and_a_fence_around_them(pipeline):
     leader, worker = story.members(pipeline, "pair")
     assert leader["spec"]["nodeName"] != worker["spec"]["nodeName"]
-    assert story.answer(pipeline, "pair") == expected
+    (policy,) = pipeline.read("networkpolicies")["items"]
+    assert policy["metadata"]["name"] == leader["metadata"]["name"]
 
 
 def lost(pipeline, expected, what, do):
     """What clients see while `do` takes a member away: nothing wrong, errors said as errors, then answers again."""
     pipeline.wait_for("pair", "Ready", "True", timeout_s=READY_S)
+    said = set()
     with story.client(pipeline, "pair", expected) as seen:
         time.sleep(5)
         at_s = do()
-        pipeline.wait("it is noticed", lambda: not leader_ready(pipeline), timeout_s=60)
+        pipeline.wait("it is noticed", lambda: not leader_ready(pipeline, said), timeout_s=60)
         noticed_s = time.time() - at_s
-        pipeline.wait("a Ready group", lambda: serves_again(pipeline), timeout_s=READY_S)
+        pipeline.wait("a Ready group", lambda: serves_again(pipeline, said), timeout_s=READY_S)
         time.sleep(5)
     error_s, again_s = seen.first("error", at_s), seen.first("right", at_s, "began")
     assert seen.count("wrong") == 0, seen.answers
     assert again_s is not None
-    shown = "none in flight" if error_s is None else f"{error_s:.1f} s"
-    counts = f"{seen.count('right')} right, {seen.count('error')} errors, {seen.count('wrong')} wrong"
-    TABLE.append(
-        (
-            what,
-            f"not Ready after {noticed_s:.1f} s, client's error after {shown}",
-            f"{again_s:.0f} s",
-            counts,
-            said(pipeline),
-        )
-    )
+    cut = sum(one["is"] == "error" and one["began"] <= at_s for one in seen.answers)
+    counts = f"{seen.count('right')} right, {cut} cut off, {seen.count('error') - cut} refused meanwhile, 0 wrong"
+    noticed = f"not Ready after {noticed_s:.1f} s, the client's error after {error_s or 0:.1f} s"
+    TABLE.append((what, noticed, f"{again_s:.0f} s", counts, " / ".join(sorted(said))))
+    print(f"\n{TABLE[-1]}")
 
 
-def leader_ready(site):
+def leader_ready(site, said):
+    """Whether rank 0 is Ready; `said` takes in what members said about their ends."""
     pods = story.members(site, "pair")
+    said |= {words for words in map(story.failure, pods) if words}
     leader = [pod for pod in pods if pod["metadata"]["labels"][names.RANK_LABEL] == "0"]
-    return any(
-        each["type"] == "Ready" and each["status"] == "True"
-        for pod in leader
-        for each in pod["status"].get("conditions", [])
-    )
+    conditions = [each for pod in leader for each in pod["status"].get("conditions", [])]
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def serves_again(site):
-    return len(story.members(site, "pair")) == 2 and leader_ready(site)
-
-
-def said(site):
-    """The words of the members that are still there; a deleted one took its own away."""
-    return " | ".join(filter(None, (story.failure(pod) for pod in story.members(site, "pair"))))
-
-
-def test_a_killed_engine_of_the_worker(pipeline, expected):
-    lost(
-        pipeline,
-        expected,
-        "SIGKILL of rank 1's engine",
-        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGKILL),
-    )
-
-
-def test_a_frozen_rank(pipeline, expected):
-    lost(
-        pipeline,
-        expected,
-        "SIGSTOP of rank 1's engine",
-        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGSTOP),
-    )
+def serves_again(site, said):
+    return leader_ready(site, said) and len(story.members(site, "pair")) == 2
 
 
 def deleted(site, rank):
@@ -176,6 +138,15 @@ def test_a_killed_leader_pod(pipeline, expected):
     lost(pipeline, expected, "rank 0's pod killed", lambda: deleted(pipeline, 0))
 
 
+def test_a_frozen_rank(pipeline, expected):
+    lost(
+        pipeline,
+        expected,
+        "SIGSTOP of rank 1's engine",
+        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGSTOP),
+    )
+
+
 def test_a_killed_kubelet_costs_no_request(pipeline, expected):
     pipeline.wait_for("pair", "Ready", "True", timeout_s=READY_S)
     node = story.members(pipeline, "pair")[1]["spec"]["nodeName"]
@@ -191,6 +162,15 @@ def test_a_killed_kubelet_costs_no_request(pipeline, expected):
     )
 
 
+def test_a_killed_engine_of_the_worker(pipeline, expected):
+    lost(
+        pipeline,
+        expected,
+        "SIGKILL of rank 1's engine",
+        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGKILL),
+    )
+
+
 def test_deletion_drains_and_leaves_no_request_unanswered(pipeline, expected):
     stream = pipeline.stream("pair", tokens=1500)
     pipeline.kubectl("delete", "mdep", "pair", "--wait=false")
@@ -198,6 +178,18 @@ def test_deletion_drains_and_leaves_no_request_unanswered(pipeline, expected):
     assert (stream.returncode, error) == (0, "")
     assert len(text) > 1500
     pipeline.wait("no pod", lambda: pipeline.pods("pair") == [], timeout_s=120)
+
+
+def test_the_answers_of_a_single_pod_and_of_tensor_parallel_ranks_are_the_same(site, expected):
+    deployed(site, "alone", ["cpu"], tensor=1)
+    assert story.answer(site, "alone") == expected
+    short = story.answer(site, "alone", SHORT)
+    gone(site, "alone")
+    deployed(site, "tensor", ["cpu"], tensor=2)
+    (pod,) = site.pods("tensor")
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["modelfleet.dev/cpu-slot"] == "2"
+    assert story.answer(site, "tensor", SHORT) == short
+    gone(site, "tensor")
 
 
 @pytest.fixture(scope="module", autouse=True)
