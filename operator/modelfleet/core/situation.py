@@ -111,7 +111,7 @@ class Situation:
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """Sentences about objects of others that hold the name of our Service, plan or revision."""
+        """Sentences about objects of others that hold the name of a Service, a plan, a revision or a group's policy."""
         return tuple(
             name_taken(kind, self.children.foreign[kind, name], self.children.owner)
             for kind, name in self._needed
@@ -127,14 +127,20 @@ class Situation:
     @property
     def plan_blocked(self) -> bool:
         """Somebody else holds the name under which the plan would be pinned or handed to workers."""
-        return any(key in self.children.foreign for key in self._needed if key[0] != "Service")
+        return any(
+            key in self.children.foreign for key in self._needed if key[0] in ("ConfigMap", "ControllerRevision")
+        )
 
     @property
     def _needed(self) -> tuple[tuple[str, str], ...]:
         owner = self.children.owner.name
-        service = ("Service", names.child(owner))
+        groups = (
+            (r.revision, r.slot) for r in self.fleet if r.size > 1 and r.revision is not None and r.slot is not None
+        )
+        fences = (("NetworkPolicy", names.pod(owner, revision, slot)) for revision, slot in groups)
+        always = (("Service", names.child(owner)), *fences)
         if self.revision is None:
-            return (service,)
+            return always
         plan = names.revision(owner, self.revision.name)
         group = (("Service", plan),) if self.revision.plan.nodes > 1 else ()
-        return (service, *group, ("ConfigMap", plan), ("ControllerRevision", plan))
+        return (*always, *group, ("ConfigMap", plan), ("ControllerRevision", plan))
