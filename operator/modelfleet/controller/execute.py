@@ -83,8 +83,8 @@ async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
             return await cluster.create(manifest)
         case Apply(manifest, uid):
             return await cluster.apply(manifest, uid)
-        case Delete(api_version, kind, name, uid):
-            return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid)
+        case Delete(api_version, kind, name, uid, grace_s):
+            return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid, grace_s)
         case Lift(name, patch):
             return await cluster.merge(PODS, name, key.namespace, patch)
 

@@ -26,12 +26,13 @@ class Apply:
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE with a uid precondition."""
+    """DELETE with a uid precondition. `grace_s`: seconds from SIGTERM to SIGKILL, None: what the pod itself says."""
 
     api_version: str
     kind: str
     name: str
     uid: str
+    grace_s: int | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from modelfleet.core.intent import Intent, Wish, decide_intent
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
 from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
+from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
 from modelfleet.core.replicas import decide_replicas
@@ -66,7 +67,7 @@ def plan(world: World) -> Outcome:
     effects = (
         *_kept(children, intent, course, moves.life),
         *_budget(children, fleet, step, intent, course),
-        *_effects(children, fleet, moves, course, known),
+        *within_notice(_effects(children, fleet, moves, course, known), fleet, plans, intent.classes, world.cluster),
     )
     situation = Situation(
         world=world,
