@@ -36,7 +36,7 @@ class Execution:
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:
-    """Runs the effects one after the other, but what is created in a row together: the plan, then the rest.
+    """Runs the effects one after the other, but together what is created or lifted in a row: the plan, then the rest.
 
     Raises ApiError, with no write under way; what was done by then is found by the next reconcile.
     """
@@ -63,18 +63,22 @@ def _is_done(effect: Effect, result: WriteResult) -> bool:
 
 
 def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
-    """What is created in a row builds on nothing of each other, but pods on the plan. Other effects stand alone."""
-    for kind, group in groupby(effects, _created):
+    """What is created in a row builds on nothing of each other, but pods on the plan; nor do gates that are lifted in a
+    row, but a leader's on those of its group. Other effects stand alone."""
+    for kind, group in groupby(effects, _together):
         if kind is None:
             yield from ([effect] for effect in group)
         else:
             yield list(group)
 
 
-def _created(effect: Effect) -> str | None:
-    if not isinstance(effect, Create):
-        return None
-    return "the plan" if effect.manifest["kind"] in ("ConfigMap", "ControllerRevision") else "pods and Service"
+def _together(effect: Effect) -> str | None:
+    match effect:
+        case Create(manifest):
+            return "the plan" if manifest["kind"] in ("ConfigMap", "ControllerRevision") else "pods and Service"
+        case Lift(leads=leads):
+            return "leaders" if leads else "others"
+    return None
 
 
 async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:

@@ -38,10 +38,12 @@ class Delete:
 @dataclass(frozen=True)
 class Lift:
     """JSON merge patch on a pod that waits for our gate: it pins the pod to a node and takes the gate away, in one
-    write. It names the uid and the resourceVersion that were read, so that it changes no other pod and no newer one."""
+    write. It names the uid and the resourceVersion that were read, so that it changes no other pod and no newer one.
+    `leads`: the pod is its replica's leader, which goes after the others of it."""
 
     name: str
     patch: Manifest
+    leads: bool = True
 
 
 Effect = Create | Apply | Delete | Lift
