@@ -159,7 +159,7 @@ def _failure(trial: Trial, progress: _Progress) -> tuple[Reason, str] | None:
     if progress.served == 0 and failure is not None:
         return failure.reason, failure.message[:_SAID_LIMIT]
     if progress.left_s(trial) <= 0 and _served(trial) < trial.replicas:
-        why = next((r.failure.message[:_SAID_LIMIT] for r in own if r.failure), "")
+        why = next((r.failure.message[:_SAID_LIMIT] for r in own if r.failure), "" if own else "none could be placed")
         return (
             Reason.PROGRESS_DEADLINE_EXCEEDED,
             f"for {trial.rollout.progress_deadline.canonical} no further new replica has come to serve"

@@ -6,7 +6,7 @@ the propagation time of a drain passes, pods end, workers start. It knows nothin
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -14,9 +14,8 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift, Outcome
-from modelfleet.core.intent import plans_anew
 from modelfleet.core.placement.ledger import Ledger
-from modelfleet.core.placement.project import NodeEntry, node_entry, pinned_node, pod_entry, pod_key
+from modelfleet.core.placement.project import node_entry, pinned_node, pod_amounts, pod_entry, pod_key
 from modelfleet.core.placement.view import ClusterView
 from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import Inventory, Settings, World
@@ -61,7 +60,7 @@ class Stage:
 
     def world(self) -> World:
         """What a gatherer would read now."""
-        seen = World(
+        return World(
             deployment=self.deployment,
             classes=self.classes,
             cluster=self.view(),
@@ -75,10 +74,8 @@ class Stage:
             jobs=tuple(self.of("Job")),
             budgets=tuple(self.of("PodDisruptionBudget")),
             policies=tuple(self.of("NetworkPolicy")),
+            inventory=Inventory(nodes=tuple(self.nodes.values()), profiles=self.profiles),
         )
-        if not plans_anew(seen):
-            return seen
-        return replace(seen, inventory=Inventory(nodes=tuple(self.nodes.values()), profiles=self.profiles))
 
     def view(self) -> ClusterView:
         """The nodes, and what pods leave free of them."""
@@ -182,18 +179,28 @@ class Stage:
 
     def _bind(self, pod: Raw) -> None:
         node = pinned_node(pod)
-        room = self.ledger.nodes.get(node)
         key = ("Pod", raw.name(pod))
-        if room is not None and not _is_barred(room):
+        if node in self.nodes and self.fits(node, pod):
             bound = {"spec": {"nodeName": node}, "status": {"phase": "Pending", "conditions": [_condition("True")]}}
             self._merge(key, bound)
             return
         said = _condition("False") | {
             "reason": "Unschedulable",
-            "message": f"0/{len(self.nodes)} nodes are available: 1 node didn't match Pod's node affinity/selector.",
+            "message": f"0/{len(self.nodes)} nodes are available: none of them takes the pod.",
             "lastTransitionTime": self.now.isoformat(),
         }
         self._merge(key, {"status": {"phase": "Pending", "conditions": [said]}})
+
+    def fits(self, node: str, pod: Raw) -> bool:
+        """As the scheduler counts: what is bound, not what somebody means to bind."""
+        entry = node_entry(self.nodes[node])
+        free = dict(entry.allocatable)
+        bound = (each for each in (*self.pods(), *self.others) if raw.text(each, "spec", "nodeName") == node)
+        for taken in filter(None, map(pod_entry, bound)):
+            for resource, amount in taken.requests.items():
+                free[resource] = free.get(resource, 0) - amount
+        wanted = pod_amounts(pod)
+        return entry.ready and not entry.cordoned and all(free.get(name, 0) >= wanted[name] for name in wanted)
 
     def _start(self, pod: Raw) -> None:
         container = next(iter(raw.items(pod, "spec", "containers")), {})
@@ -209,7 +216,11 @@ class Stage:
         if key in self.objects:
             return
         self.made += 1
-        born = {"uid": f"{key[0]}-{key[1]}-{self.made}", "resourceVersion": "1", "creationTimestamp": self.now.isoformat()}
+        born = {
+            "uid": f"{key[0]}-{key[1]}-{self.made}",
+            "resourceVersion": "1",
+            "creationTimestamp": self.now.isoformat(),
+        }
         item = copy.deepcopy(dict(manifest)) | {"metadata": {**manifest["metadata"], **born}}
         self.objects[key] = item | ({"status": {"phase": "Pending"}} if key[0] == "Pod" else {})
 
@@ -245,7 +256,3 @@ def _is_ending(item: Raw) -> bool:
 
 def _is_placed(pod: Raw) -> bool:
     return bool(raw.text(pod, "spec", "nodeName")) and not _is_ending(pod)
-
-
-def _is_barred(node: NodeEntry) -> bool:
-    return node.cordoned or not node.ready

@@ -160,6 +160,8 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
         return yes(Reason.CORDONED_NODE, f"{_cordoned(s)}; another comes up before it leaves")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
+    if unplaced is not None:
+        return yes(Reason.PLACING, f"{unplaced[1]}; what ends now may leave enough")
     have = len(s.current) + len([replica for replica in s.replicas if replica.uid in s.step.victims])
     if not have:
         return yes(Reason.PLACING, f"{s.wanted} {_replicas(s.wanted)} to create")
@@ -175,7 +177,7 @@ def _settling(s: Situation, revision: str) -> Verdict:
     ready = sum(replica.ready for replica in s.current)
     if not all(replica.placed for replica in s.current):
         return yes(Reason.PLACING, "the scheduler is choosing nodes")
-    if ready < len(s.current) or s.step.on:
+    if ready < max(s.wanted, len(s.current)) or s.step.on:
         return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
     if s.draining:
         one = len(s.draining) == 1
