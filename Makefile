@@ -48,8 +48,9 @@ test-fast: setup verify ## static checks, unit and golden tests only
 	@$(BIN)/pytest tests/arch tests/unit tests/golden
 
 .PHONY: soak
-soak: setup ## fuzzes a million objects, half an hour; SOAK="--seed N" goes on where a run ended
+soak: setup ## fuzzes a million objects, plays 10,000 fleets in trouble, an hour; SOAK=, SIM="--seed N" go on where one ended
 	@$(PY) tests/fuzz/soak.py $(SOAK)
+	@$(PY) tests/sim/sim_soak.py $(SIM)
 
 .PHONY: e2e-kills
 e2e-kills: prepare ## the operator killed at 50 moments of a fleet's life, two operators with a bouncing Lease, every crash point

@@ -1,7 +1,6 @@
-"""A sample of seeds; `make soak` plays ten thousand, and one seed is played again with `tests/sim/sim_soak.py --seed N`."""
+"""A sample of seeds. `make soak` plays ten thousand; `tests/sim/sim_soak.py --seed N --runs 1` plays one again."""
 
 import pytest
-
 from sim_run import Run
 
 RUNS, TOGETHER = 300, 20
