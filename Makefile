@@ -68,6 +68,10 @@ e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the
 e2e-groups: prepare ## the real engine over two nodes: its answers, and every way to lose a member (half an hour)
 	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_groups.py
 
+.PHONY: e2e-rollout
+e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
+	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py
+
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, beside plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
