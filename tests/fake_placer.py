@@ -30,7 +30,7 @@ class FakePlacer:
             ledger.reserve(str(other), reservations)
         return ledger.view(str(key), {})
 
-    def record(self, key: Key, reservations: Sequence[Reservation], *, waits: bool) -> None:
+    def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
         """What was decided on the last view."""
         self._reserved[key] = tuple(reservations)
         (self.waiting.add if waits else self.waiting.discard)(key)

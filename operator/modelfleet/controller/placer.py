@@ -12,7 +12,7 @@ from math import floor
 from modelfleet.controller.inventory import Inventory
 from modelfleet.controller.streams import Streams
 from modelfleet.controller.triggers import Key, Triggers
-from modelfleet.core.placement.project import pod_entry, pod_key
+from modelfleet.core.placement.project import PodEntry, pod_entry, pod_key
 from modelfleet.core.placement.view import ClusterView, Reservation
 from modelfleet.core.snapshot import Raw
 
@@ -40,13 +40,20 @@ class Placer:
         if not self.inventory.usable:
             self._waiting.add(key)
             return None
-        own = {pod_key(pod): entry for pod in pods if (entry := pod_entry(pod)) is not None}
+        own = _taking_room(pods)
         age_s = float(floor(self.inventory.age_s / 60) * 60)
         return self.inventory.ledger.view(str(key), own, age_s)
 
-    def record(self, key: Key, reservations: Sequence[Reservation], *, waits: bool) -> None:
-        """What was decided on the view just handed out, all of it; `waits`: a group found no room."""
-        self.inventory.ledger.reserve(str(key), reservations)
+    def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
+        """What was decided on the view just handed out, all of it; `pods` as there, `waits`: a group found no room.
+
+        A pod that was pinned a moment ago is decided no more and may not be seen yet: its room is kept meanwhile.
+        """
+        own = (
+            Reservation(pod=name, node=entry.node, requests=entry.requests)
+            for name, entry in _taking_room(pods).items()
+        )
+        self.inventory.ledger.reserve(str(key), (*own, *reservations))
         if waits:
             self._waiting.add(key)
         elif self.inventory.usable:
@@ -71,3 +78,8 @@ class Placer:
     def _keys_concern(self, keys: Iterable[Key]) -> None:
         for key in keys:
             self._triggers.add(key)
+
+
+def _taking_room(pods: Iterable[Raw]) -> dict[str, PodEntry]:
+    """The pods that hold room of a node, bound or pinned, by name."""
+    return {pod_key(pod): entry for pod in pods if (entry := pod_entry(pod)) is not None}

@@ -48,7 +48,7 @@ class Books(Protocol):
     def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
         """The cluster as this key may use it; None while nothing may be decided on it."""
 
-    def record(self, key: Key, reservations: Sequence[Reservation], *, waits: bool) -> None:
+    def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
         """What was decided on the view just handed out."""
 
     def forget(self, key: Key) -> None:
@@ -146,7 +146,7 @@ class Shell:
         if placer is None:
             return self._parts.decide(world)
         outcome = self._parts.decide(replace(world, cluster=placer.view(key, world.pods)))
-        placer.record(key, outcome.reservations, waits=outcome.waits_for_room)
+        placer.record(key, world.pods, outcome.reservations, waits=outcome.waits_for_room)
         return outcome
 
     def _learned(self, key: Key, world: World, execution: Execution) -> bool:

@@ -147,8 +147,8 @@ async def test_only_keys_that_wait_for_room_are_woken_by_room():
     streams = FakeStreams([node("n1")], [pod("a")])
     waiting, calm = Key("models", "waiting"), Key("models", "calm")
     async with placer_on(streams) as (placer, woken):
-        placer.record(waiting, (), waits=True)
-        placer.record(calm, (), waits=False)
+        placer.record(waiting, (), (), waits=True)
+        placer.record(calm, (), (), waits=False)
         await streams.say("pods", Change("ADDED", pod("b")))
         await asyncio.sleep(WAKE_S * 1.1)
         assert woken.keys == []
@@ -170,9 +170,22 @@ async def test_what_one_key_reserves_another_does_not_get():
     streams = FakeStreams([node("n1")], [])
     other = Key("models", "other")
     async with placer_on(streams) as (placer, _):
-        placer.record(CHAT, (Reservation(pod="models/chat-0", node="n1", requests={GPU: 8}),), waits=False)
+        placer.record(CHAT, (), (Reservation(pod="models/chat-0", node="n1", requests={GPU: 8}),), waits=False)
         assert (free(placer, CHAT), free(placer, other)) == ({"n1": 8}, {"n1": 0})
         placer.forget(CHAT)
+        assert free(placer, other) == {"n1": 8}
+
+
+async def test_room_of_a_pod_pinned_a_moment_ago_is_kept_until_the_watch_shows_it():
+    streams = FakeStreams([node("n1")], [])
+    other = Key("models", "other")
+    async with placer_on(streams) as (placer, _):
+        placer.record(CHAT, [pod("chat-0", gpus=8)], (), waits=False)
+        assert free(placer, other) == {"n1": 0}
+        await streams.say("pods", Change("ADDED", pod("chat-0", gpus=8)))
+        placer.record(CHAT, [pod("chat-0", gpus=8)], (), waits=False)
+        assert free(placer, other) == {"n1": 0}
+        await streams.say("pods", Change("DELETED", pod("chat-0", gpus=8)))
         assert free(placer, other) == {"n1": 8}
 
 

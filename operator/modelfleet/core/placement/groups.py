@@ -5,7 +5,7 @@ is a domain of its own there.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from modelfleet.api.placement import Spread
@@ -61,14 +61,15 @@ def choose(fitting: Sequence[Room], scene: Scene) -> Choice | None:
     the same failure domain, then the nearest level, then the domain that is left the fullest."""
     want, keys = scene.want, levels(scene.want)
     best: tuple[tuple[int, int, int, Domain], list[Room]] | None = None
-    for distance, key in enumerate(keys):
-        for name, inside in by_domain(fitting, key).items():
-            count = usable(inside, want)
-            if count < want.members:
-                continue
-            rank = (_replicas(inside, scene), distance, count - want.members, name)
-            if best is None or rank < best[0]:
-                best = rank, inside
+    for allowed in _allowed(fitting, want):
+        for distance, key in enumerate(keys):
+            for name, inside in by_domain(allowed, key).items():
+                count = usable(inside, want)
+                if count < want.members:
+                    continue
+                rank = (_replicas(inside, scene), distance, count - want.members, name)
+                if best is None or rank < best[0]:
+                    best = rank, inside
     if best is not None:
         (replicas, distance, _, name), inside = best
         picked = pick(inside, want.members, distance - 1, scene)
@@ -77,6 +78,14 @@ def choose(fitting: Sequence[Room], scene: Scene) -> Choice | None:
         return None
     picked = pick(fitting, want.members, len(keys) - 1, scene)
     return Choice(tuple(picked), None, "", _replicas(fitting, scene))
+
+
+def _allowed(fitting: Sequence[Room], want: GroupWant) -> Iterable[Sequence[Room]]:
+    """The rooms by domain of the farthest key, without those that do not carry it, also where a nearer label would join
+    them; all together where the class names none."""
+    if not want.topology:
+        return [fitting]
+    return [inside for (_, apart), inside in by_domain(fitting, want.topology[-1]).items() if not apart]
 
 
 def pick(here: Sequence[Room], members: int, level: int, scene: Scene) -> list[Room]:
