@@ -166,9 +166,8 @@ def play(story: Story, cycles: int) -> None:
         rows = [row for row in story.rows if row[0] == act]
         answered, failed = sum(row[2] for row in rows), [said for row in rows for said in row[3]]
         worst_s = max(row[1] for row in rows)
-        print(
-            f"\n{story.name}: {act}, {len(rows)} times: {answered} answered, {len(failed)} failed, at most {worst_s:.0f} s"
-        )
+        counted = f"{answered} answered, {len(failed)} failed, at most {worst_s:.0f} s"
+        print(f"\n{story.name}: {act}, {len(rows)} times: {counted}")
         for said in sorted(set(failed)):
             print(f"  {failed.count(said)} × {said}")
 
