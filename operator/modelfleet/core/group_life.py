@@ -50,7 +50,8 @@ _MENDED_BY_A_START = {
     Reason.WORKER_FAILED,
     Reason.REPLICA_LOST,
     Reason.ENGINE_START_TIMEOUT,
-    *(reason for reason in Reason if reason.value in ("GroupMemberLost", "EngineStalled")),
+    Reason.GROUP_MEMBER_LOST,
+    Reason.ENGINE_HUNG,
 }
 _REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
 _ENTRIES = 256  # a deployment has fewer replicas that fail at once; a damaged or huge entry is not read on
@@ -113,8 +114,8 @@ def decide_life(watched: Watched) -> Life:
         whys[replica.uid] = why
         past = pasts.get(_key(replica))
         uids = frozenset(pod.uid for pod in replica.pods)
-        if past is not None and past.pods & uids:
-            continue  # counted: its pods are on their way out
+        if replica.revision != watched.goal or (past is not None and past.pods & uids):
+            continue  # it is not made anew, or it is counted and its pods are on their way out
         count = 1 + (past.count if past else 0)
         pasts[_key(replica)] = Past(count=count, at=watched.now, pods=uids, why=why[:200])
         doubts |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))

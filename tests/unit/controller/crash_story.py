@@ -254,6 +254,9 @@ def _without_times(stored: Mapping[str, Any]) -> Any:
     if plain["metadata"]["name"] == _STATE and "data" in plain:
         kept = json.loads(plain["data"].get(names.GROUPS_KEY, "{}"))
         plain["data"] = {key: past["count"] for key, past in kept.get("replicas", {}).items()}  # the rest are clocks
+    for part in ("nodeName", "affinity"):  # of equal nodes any is as good
+        if plain.get("spec", {}).get(part):
+            plain["spec"][part] = "there"
     status = plain.get("status", {})
     status.pop("observedGeneration", None)
     # What it was decided from, and when: a killed operator may have come further than it could tell.
