@@ -175,6 +175,27 @@ def a_model_that_a_job_reads(story: Story) -> None:
     story.fleet.wait("the other Job", lambda: story.child("jobs", "read") != held)
 
 
+def a_budget_that_is_edited_and_held(story: Story) -> None:
+    """What Kubernetes may evict is put back, made anew where another bound excludes ours, and read while it is held."""
+    budgets = story.fleet.path("poddisruptionbudgets", "budget")
+
+    def least() -> object:
+        return (story.fleet.get("poddisruptionbudgets", "budget") or {}).get("spec", {}).get("minAvailable")
+
+    story.apply("budget")
+    story.settled("budget")
+    story.fleet.api.patch(budgets, {"spec": {"minAvailable": 0}})
+    story.fleet.wait("the bound is back", lambda: least() == 1)
+    story.fleet.api.patch(budgets, {"spec": {"minAvailable": None, "maxUnavailable": 1}})
+    story.fleet.wait("it is made anew", lambda: least() == 1)
+    story.fleet.kubectl("delete", "mdep", "budget")
+    story.fleet.wait("it is gone", lambda: story.fleet.get("poddisruptionbudgets", "budget") is None)
+    foreign = {"metadata": {"name": "budget"}, "spec": {"minAvailable": 0, "selector": {"matchLabels": {"own": "yes"}}}}
+    story.fleet.api.create(story.fleet.path("poddisruptionbudgets"), foreign)
+    story.apply("budget")
+    story.settled("budget")
+
+
 def a_group_whose_policy_is_edited_held_and_let_go(story: Story) -> None:
     """Two nodes of 8 for each replica: its NetworkPolicy is put back, read by its name while it is somebody else's, and
     deleted when one node is enough."""
@@ -208,6 +229,7 @@ SCENARIOS: tuple[Callable[[Story], None], ...] = (
     names_that_others_hold,
     a_revision_and_a_plan_that_nothing_needs,
     a_restart_that_tells_the_same_again,
+    a_budget_that_is_edited_and_held,
     a_group_whose_policy_is_edited_held_and_let_go,
     a_model_that_a_job_reads,  # last: from then on the class asks for facts
 )
