@@ -43,7 +43,7 @@ class Run:
 
     def play(self) -> int:
         """The whole run. Raises Broken; gives how many decisions it took."""
-        for _ in range(self.choose.randint(4, 12)):
+        for _ in range(self.choose.randint(3, 9)):
             if self.choose.random() < 0.5:
                 self.fleet.trouble()
             outcome = self._decide_at_once()

@@ -57,6 +57,7 @@ class Stage:
     off_since: dict[str, datetime] = field(default_factory=dict)
     made: int = 0
     ledger: Ledger = field(default_factory=Ledger)
+    _seen: dict[str, Raw] = field(default_factory=dict)  # nodes and pods as the ledger has them
 
     def world(self) -> World:
         """What a gatherer would read now."""
@@ -80,14 +81,20 @@ class Stage:
     def view(self) -> ClusterView:
         """The nodes, and what pods leave free of them."""
         for name, node in self.nodes.items():
-            self.ledger.set_node(name, node_entry(node))
+            if self._seen.get(name) is not node:
+                self.ledger.set_node(name, node_entry(node))
+                self._seen[name] = node
         for gone in self.ledger.nodes.keys() - self.nodes.keys():
             self.ledger.drop_node(gone)
+            del self._seen[gone]
         pods = {pod_key(pod): pod for pod in (*self.pods(), *self.others)}
         for key in (*self.ledger.pods.keys() - pods.keys(),):
             self.ledger.set_pod(key, None)
+            self._seen.pop(key, None)
         for key, pod in pods.items():
-            self.ledger.set_pod(key, pod_entry(pod))
+            if self._seen.get(key) is not pod:
+                self.ledger.set_pod(key, pod_entry(pod))
+                self._seen[key] = pod
         return self.ledger.view("", {})
 
     def reconcile(self) -> Outcome:
