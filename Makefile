@@ -48,8 +48,9 @@ test-fast: setup verify ## static checks, unit and golden tests only
 	@$(BIN)/pytest tests/arch tests/unit tests/golden
 
 .PHONY: soak
-soak: setup ## fuzzes a million objects, half an hour; SOAK="--seed N" goes on where a run ended
+soak: setup ## fuzzes a million objects, plays 10,000 fleets in trouble, an hour; SOAK=, SIM="--seed N" go on where one ended
 	@$(PY) tests/fuzz/soak.py $(SOAK)
+	@$(PY) tests/sim/sim_soak.py $(SIM)
 
 .PHONY: e2e-kills
 e2e-kills: prepare ## the operator killed at 50 moments of a fleet's life, two operators with a bouncing Lease, every crash point
@@ -75,9 +76,22 @@ e2e-memory: prepare ## every cause of a death for lack of memory, and of other d
 e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a start, engines that hang
 	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain.py
 
+.PHONY: e2e-groups
+e2e-groups: prepare ## the real engine over two nodes: its answers, and every way to lose a member (half an hour)
+	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_groups.py
+
+.PHONY: e2e-rollout
+e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
+	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py
+
 .PHONY: bench-scale
-bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
+bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, beside plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
+	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/large.py build/bench/scale-large.json $(LARGE)
+
+.PHONY: bench-placement
+bench-placement: setup ## placement at 8,000 accelerators: how long, and how well after a churn; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.placement build/bench/placement.json
 
 .PHONY: bench-goodput
 bench-goodput: prepare ## our goodput counters against vllm bench serve and aiperf at three rates; docs/benchmarks.md

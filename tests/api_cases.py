@@ -4,6 +4,7 @@ from api_bad_values import VALUES
 from api_engine_cases import ENGINE_BAD, ENGINE_GOOD
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
+from api_rollout_cases import ROLLOUT_BAD, ROLLOUT_GOOD
 from api_session_cases import SESSION_BAD, SESSION_GOOD
 from api_weight_cases import WEIGHT_BAD, WEIGHT_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
@@ -43,6 +44,7 @@ GOOD = (
                 {"operator": "Exists"},
             ],
             "spec.placement.priorityClassName": "serving",
+            "spec.placement.spread": "None",
             "spec.imagePullSecrets": [{"name": "registry"}],
         },
     ),
@@ -71,6 +73,7 @@ GOOD = (
     *PLANNER_GOOD,
     *SESSION_GOOD,
     *WEIGHT_GOOD,
+    *ROLLOUT_GOOD,
 )
 
 _FIELDS = (
@@ -241,7 +244,7 @@ _FIELDS = (
         {"spec.adapters": {}},
         "spec.adapters",
         "unknown field; there are model, objectives, accelerators, quantization, parallelism, scaling, speculation,"
-        " sessions, engine, placement, imagePullSecrets, economics",
+        " sessions, engine, rollout, placement, imagePullSecrets, economics",
         server='unknown field "spec.adapters"',
     ),
 )
@@ -326,4 +329,4 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + SESSION_BAD + WEIGHT_BAD
+BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + ROLLOUT_BAD + SESSION_BAD + WEIGHT_BAD

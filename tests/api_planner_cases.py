@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from api_bad_values import DURATION
 from api_objects import CLASS, Bad, Good
 from planner_worlds import FACTS_8B
 
@@ -51,7 +52,15 @@ PLANNER_GOOD = (
             "spec.supplies": [
                 {"name": "reserved", "pricePerAcceleratorHour": "2.49"},
                 {"name": "spot", "pricePerAcceleratorHour": 1, "currency": "EUR"},
+                {
+                    "name": "bought",
+                    "nodeSelector": {"example.com/pool": "bought"},
+                    "provisioning": "Autoscaled",
+                    "limit": 64,
+                    "noticePeriod": "2m",
+                },
             ],
+            "spec.topologyKeys": ["nvidia.com/gpu.clique", "topology.kubernetes.io/zone"],
             "spec.standardQuantization": {"weights": "fp8", "kvCache": "fp8"},
             "spec.engineVersions": ["0.32.1", "0.33.0rc1"],
         },
@@ -159,6 +168,43 @@ _CLASSES = (
         "spec.supplies[0].pricePerAcceleratorHour",
         PRICE,
         base=CLASS,
+    ),
+    Bad(
+        "a limit of nodes that nobody adds",
+        {"spec.supplies": [{"name": "own", "limit": 8}]},
+        "spec.supplies[0].limit",
+        "limit bounds what an autoscaler adds: write provisioning Autoscaled, or leave limit out",
+        base=CLASS,
+    ),
+    Bad(
+        "a notice period that is no duration",
+        {"spec.supplies": [{"name": "spot", "noticePeriod": "soon"}]},
+        "spec.supplies[0].noticePeriod",
+        DURATION,
+        base=CLASS,
+    ),
+    Bad(
+        "a provisioning that is none",
+        {"spec.supplies": [{"name": "spot", "provisioning": "Auto"}]},
+        "spec.supplies[0].provisioning",
+        "must be 'Static' or 'Autoscaled'",
+        server="Unsupported value",
+        base=CLASS,
+    ),
+    Bad(
+        "a topology key twice",
+        {"spec.topologyKeys": ["example.com/rack", "example.com/rack"]},
+        "spec.topologyKeys",
+        "example.com/rack stands here twice",
+        server="Duplicate value",
+        base=CLASS,
+    ),
+    Bad(
+        "a spread that is none",
+        {"spec.placement.spread": "Rack"},
+        "spec.placement.spread",
+        "must be one of 'Zone', 'Node' or 'None'",
+        server="Unsupported value",
     ),
     Bad(
         "a price in a currency that is none",

@@ -3,7 +3,7 @@
 import copy
 import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,10 @@ from modelfleet.api import names
 from modelfleet.api.conditions import ConditionType
 from modelfleet.api.reasons import Reason
 from modelfleet.api.status import ModelDeploymentStatus
-from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift, Outcome
+from modelfleet.core.placement.ledger import Ledger
+from modelfleet.core.placement.project import NodeEntry, pinned_node, pod_entry, pod_key
+from modelfleet.core.placement.view import ClusterView
 from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import Settings, World
 
@@ -116,10 +119,26 @@ def world(of: Raw | None = None, **parts: Any) -> World:
         pods=(),
         config_maps=(),
         services=(),
+        cluster=cluster_view({"node": 100}),
         settings=SETTINGS,
         now=START,
     )
     return replace(empty, **parts)
+
+
+def cluster_view(room: Mapping[str, int], pods: Mapping[str, Raw] | None = None, of: Iterable[Raw] = ()) -> ClusterView:
+    """What a placer would show: nodes that take so many pods each and have plenty of all else, as `pods` fill them.
+    `of` are the classes whose nodes they are; without any, those of `accelerator_class` and `large_class`."""
+    classes = list(of) or [accelerator_class(), large_class()]
+    labels = {key: value for each in classes for key, value in each["spec"].get("nodeSelector", {}).items()}
+    devices = {each["spec"]["resourceName"]: 10**6 for each in classes}
+    ledger = Ledger()
+    for name, count in room.items():
+        offered = {"cpu": 10**9, "memory": 10**18, "pods": count, **devices}
+        ledger.set_node(name, NodeEntry({**labels, "pool": "serving"}, offered, ready=True, cordoned=False, taints=()))
+    for pod in (pods or {}).values():
+        ledger.set_pod(pod_key(pod), pod_entry(pod))
+    return ledger.view("", {})
 
 
 def foreign(kind: str, name: str, owner: Raw | None = None) -> Raw:
@@ -164,12 +183,15 @@ READY: Raw = {
 class Fleet:
     """A pure cluster of one ModelDeployment: `reconcile` runs the real decision, `tick` lets the nodes do their work.
 
-    `room` is how many pods find a node; `broken_images` never come up.
+    `room` is how many pods find a node on each of the `machines`; `broken_images` never come up. `full` are machines
+    that the scheduler finds full though placement does not.
     """
 
     deployment: Raw = field(default_factory=deployment)
     classes: dict[str, Raw] = field(default_factory=lambda: {"cpu": accelerator_class()})
     room: int = 100
+    machines: tuple[str, ...] = ("node",)
+    full: set[str] = field(default_factory=set)
     broken_images: set[str] = field(default_factory=set)
     settings: Settings = SETTINGS
     now: datetime = START
@@ -196,11 +218,18 @@ class Fleet:
             config_maps=of("ConfigMap"),
             services=of("Service"),
             jobs=of("Job"),
+            budgets=of("PodDisruptionBudget"),
+            policies=of("NetworkPolicy"),
             taken={key: copy.deepcopy(self.objects[key]) for key in self.taken if key in self.objects},
             not_serving_s={uid: (self.now - since).total_seconds() for uid, since in self.off_since.items()},
+            cluster=self.view(),
             settings=self.settings,
             now=self.now,
         )
+
+    def view(self) -> ClusterView:
+        """The nodes as a placer would show them."""
+        return cluster_view(dict.fromkeys(self.machines, self.room), self.pods(), self.classes.values())
 
     def reconcile(self) -> Outcome:
         """One reconcile as the shell does it: decide, write, decide again if a name was taken, write the status."""
@@ -263,6 +292,8 @@ class Fleet:
                 case Delete(_, kind, name, uid):
                     assert self.objects[kind, name]["metadata"]["uid"] == uid
                     self._delete((kind, name))
+                case Lift(name, patch):
+                    self.objects["Pod", name] = self._lifted(self.objects["Pod", name], patch)
             self.written.append(effect)
         return True
 
@@ -285,6 +316,11 @@ class Fleet:
             changed["spec"]["selector"] = copy.deepcopy(manifest["spec"]["selector"])
         return changed
 
+    def _lifted(self, stored: Raw, patch: Mapping[str, Any]) -> Raw:
+        assert stored["metadata"]["uid"] == patch["metadata"]["uid"]
+        assert not pinned_node(stored), "a pinned pod cannot be pinned again"
+        return merged(stored, {"spec": patch["spec"]})
+
     def _delete(self, key: tuple[str, str]) -> None:
         item = self.objects[key]
         if key[0] == "Pod" and item["status"]["phase"] not in ("Failed", "Succeeded"):
@@ -296,7 +332,7 @@ class Fleet:
         item = self.objects[key]
         if "deletionTimestamp" in item["metadata"]:
             del self.objects[key]
-        elif item["status"]["phase"] in ("Failed", "Succeeded"):
+        elif item["status"]["phase"] in ("Failed", "Succeeded") or item["spec"].get("schedulingGates"):
             return
         elif not item["spec"].get("nodeName"):
             self._schedule(item)
@@ -306,8 +342,11 @@ class Fleet:
             item["status"] = copy.deepcopy(READY)
 
     def _schedule(self, item: Raw) -> None:
-        if sum(bool(pod["spec"].get("nodeName")) for pod in self.pods().values()) < self.room:
-            item["spec"]["nodeName"] = "node"
+        on = [pod["spec"].get("nodeName") for pod in self.pods().values()]
+        allowed = [pinned_node(item)] if pinned_node(item) else self.machines
+        found = next((name for name in allowed if on.count(name) < self.room and name not in self.full), None)
+        if found is not None:
+            item["spec"]["nodeName"] = found
             item["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
         elif not item["status"].get("conditions"):
             item["status"] = unschedulable("0/1 nodes are available: 1 Insufficient modelfleet.dev/cpu.", self.now)

@@ -114,7 +114,9 @@ class FakeCluster:
         self.writes.append(("patch", resource.kind, name))
         return self._store((resource.plural, namespace, name), _merge_patched(stored, patch))
 
-    async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
+    async def delete(
+        self, resource: Resource, name: str, namespace: str, uid: str, grace_s: int | None = None
+    ) -> WriteResult:
         if (answer := await self._fault("delete", resource.kind, name)) is not None:
             return answer
         address = (resource.plural, namespace, name)

@@ -17,7 +17,7 @@ STAND_IN_FAULT           deaf (ignores SIGTERM), ungated (loads no middleware), 
                          second completion on: stalls (generates no more), spins (the same, with a busy processor),
                          freezes (answers nothing at all)
 
-Of several ranks only the first serves; with --headless it waits until it is told to end.
+Of several ranks only the first serves; the others answer its steps (stand_in/group.py).
 """
 
 import argparse
@@ -35,6 +35,7 @@ sys.path.append(str(Path(__file__).parent))  # it runs with -P, and in a pod bes
 
 import uvicorn
 
+from stand_in import group
 from stand_in.api import Api
 from stand_in.options import Knobs, kv_blocks, parse
 from stand_in.simulation import Simulation
@@ -58,11 +59,12 @@ _START_WORDS = (
 class Processes:
     """The engine's worker process and what its death does."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         self.worker = subprocess.Popen(
             [WORKER_TITLE, "-c", "import time; time.sleep(36000)"], executable=sys.executable
         )
         self.gone = asyncio.Event()
+        self.peers = group.Peers(options, self.gone)
         self.dead = False
 
     async def watch(self) -> None:
@@ -88,7 +90,7 @@ def main() -> None:
     if knobs.exit:
         sys.exit(int(knobs.exit))
     if options.headless:
-        signal.sigwait({signal.SIGTERM})
+        group.follow(options, WORKER_TITLE)
         return
     start(options, knobs)
     asyncio.run(serve(options, knobs))
@@ -106,7 +108,14 @@ def start(options: argparse.Namespace, knobs: Knobs) -> None:
 
 
 async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
-    processes, engine = Processes(), Simulation(options, knobs)
+    processes = Processes(options)
+
+    async def together() -> None:
+        if not await processes.peers.step():
+            processes.worker.kill()  # vLLM's dies of the broken connection
+            await asyncio.Event().wait()
+
+    engine = Simulation(options, knobs, together)
     api = Api(engine)
     app = api
     for name in options.middleware if knobs.fault != "ungated" else ():

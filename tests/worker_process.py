@@ -41,7 +41,9 @@ class EngineUnderTest:
 def stand_in(folder: Path, **knobs: str) -> EngineUnderTest:
     """The stand-in; `knobs` are its environment variables without STAND_IN_, in lower case."""
     python, model = folder / "stand-in", folder / "model"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -P {stand_in_engine.__file__} "$@"\n')
+    here = Path(stand_in_engine.__file__).parent
+    code = f"import sys; sys.path.append('{here}'); import stand_in_engine; stand_in_engine.main()"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -P -c "{code}" "$@"\n')
     python.chmod(0o755)
     model.mkdir()
     (model / "config.json").write_text("{}")

@@ -34,6 +34,8 @@ class Fleet:
             "controllerrevisions": "/apis/apps/v1",
             "events": "/apis/events.k8s.io/v1",
             "jobs": "/apis/batch/v1",
+            "poddisruptionbudgets": "/apis/policy/v1",
+            "networkpolicies": "/apis/networking.k8s.io/v1",
         }
         return f"{root.get(plural, '/api/v1')}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 

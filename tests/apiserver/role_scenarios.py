@@ -23,11 +23,12 @@ class Story:
     fleet: Fleet
     operator: Operator
 
-    def apply(self, name: str, replicas: int = 1, **model: object) -> None:
+    def apply(self, name: str, replicas: int = 1, parallelism: object = None, **model: object) -> None:
         """The ModelDeployment `name` in mode Manual."""
         scaling = {"mode": "Manual", "minReplicas": 1, "maxReplicas": 4, "replicas": replicas}
         source = {"source": "pvc://models/chat", **model}
-        self.fleet.apply(self.fleet.deployment(name, model=source, scaling=scaling))
+        pins = {} if parallelism is None else {"parallelism": parallelism}
+        self.fleet.apply(self.fleet.deployment(name, model=source, scaling=scaling, **pins))
 
     def settled(self, name: str, replicas: int = 1) -> None:
         """Until it has this many pods and nothing moves."""
@@ -174,6 +175,52 @@ def a_model_that_a_job_reads(story: Story) -> None:
     story.fleet.wait("the other Job", lambda: story.child("jobs", "read") != held)
 
 
+def a_budget_that_is_edited_and_held(story: Story) -> None:
+    """What Kubernetes may evict is put back, made anew where another bound excludes ours, and read while it is held."""
+    budgets = story.fleet.path("poddisruptionbudgets", "budget")
+
+    def least() -> object:
+        return (story.fleet.get("poddisruptionbudgets", "budget") or {}).get("spec", {}).get("minAvailable")
+
+    story.apply("budget")
+    story.settled("budget")
+    story.fleet.api.patch(budgets, {"spec": {"minAvailable": 0}})
+    story.fleet.wait("the bound is back", lambda: least() == 1)
+    story.fleet.api.patch(budgets, {"spec": {"minAvailable": None, "maxUnavailable": 1}})
+    story.fleet.wait("it is made anew", lambda: least() == 1)
+    story.fleet.kubectl("delete", "mdep", "budget")
+    story.fleet.wait("it is gone", lambda: story.fleet.get("poddisruptionbudgets", "budget") is None)
+    foreign = {"metadata": {"name": "budget"}, "spec": {"minAvailable": 0, "selector": {"matchLabels": {"own": "yes"}}}}
+    story.fleet.api.create(story.fleet.path("poddisruptionbudgets"), foreign)
+    story.apply("budget")
+    story.settled("budget")
+
+
+def a_group_whose_policy_is_edited_held_and_let_go(story: Story) -> None:
+    """Two nodes of 8 for each replica: its NetworkPolicy is put back, read by its name while it is somebody else's, and
+    deleted when one node is enough."""
+    two_nodes = {"tensor": 8, "pipeline": 2}
+    story.apply("fenced", parallelism=two_nodes)
+    story.settled("fenced", 2)
+    policy = story.child("networkpolicies", "fenced")
+    path = story.fleet.path("networkpolicies", policy)
+    story.fleet.api.patch(path, {"metadata": {"labels": {names.MANAGED_BY_LABEL: None}}})
+    story.fleet.wait(
+        "the policy's label",
+        lambda: (
+            (story.fleet.get("networkpolicies", policy) or {})["metadata"]["labels"].get(names.MANAGED_BY_LABEL)
+            == names.MANAGED_BY
+        ),
+    )
+    story.fleet.api.patch(path, {"metadata": {"ownerReferences": None}})
+    story.fleet.wait_condition("Accepted", "False", "NameTaken", "fenced")
+    story.fleet.kubectl("delete", "networkpolicy", policy)
+    story.settled("fenced", 2)
+    story.apply("fenced", parallelism={"tensor": 8})
+    story.fleet.wait("one pod", lambda: len(story.fleet.children("pods", "fenced")) == 1)
+    story.fleet.wait("no policy", lambda: story.fleet.children("networkpolicies", "fenced") == [])
+
+
 SCENARIOS: tuple[Callable[[Story], None], ...] = (
     create_change_scale_and_delete,
     labels_that_somebody_took_away,
@@ -182,5 +229,7 @@ SCENARIOS: tuple[Callable[[Story], None], ...] = (
     names_that_others_hold,
     a_revision_and_a_plan_that_nothing_needs,
     a_restart_that_tells_the_same_again,
+    a_budget_that_is_edited_and_held,
+    a_group_whose_policy_is_edited_held_and_let_go,
     a_model_that_a_job_reads,  # last: from then on the class asks for facts
 )

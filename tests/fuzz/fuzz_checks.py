@@ -16,7 +16,7 @@ from modelfleet.api.reasons import EventReason, Reason
 from modelfleet.cli.schema import json_schema
 from modelfleet.controller.resources import CHILDREN
 from modelfleet.core import raw
-from modelfleet.core.effects import Apply, Create, Delete, Event, Outcome
+from modelfleet.core.effects import Apply, Delete, Effect, Event, Lift, Outcome
 from modelfleet.core.snapshot import World
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -91,7 +91,11 @@ def _check_event(event: Event) -> None:
     require(event.message, f"event {event.reason} says nothing")
 
 
-def _check_effect(world: World, seen: Seen, effect: Create | Apply | Delete) -> None:
+def _check_effect(world: World, seen: Seen, effect: Effect) -> None:
+    if isinstance(effect, Lift):
+        _check_ours(world, seen, Delete("", "Pod", effect.name, effect.patch["metadata"]["uid"]))
+        json.dumps(effect.patch, allow_nan=False, ensure_ascii=False).encode()
+        return
     if isinstance(effect, Delete):
         require(effect.kind in _KINDS, f"a {effect.kind} is deleted")
         _check_ours(world, seen, effect)

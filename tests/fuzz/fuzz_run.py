@@ -11,8 +11,9 @@ from typing import Any
 from fuzz_checks import check, require
 from fuzz_worlds import NAMESPACE, Case
 
-from builders import SETTINGS, START
+from builders import SETTINGS, START, cluster_view
 from fake_cluster import FakeCluster
+from fake_placer import FakePlacer
 from modelfleet.api import names
 from modelfleet.controller.cluster import Refused, WriteResult
 from modelfleet.controller.events import Recorder
@@ -37,6 +38,8 @@ _LISTED = {
     "ConfigMap": "config_maps",
     "ControllerRevision": "revisions",
     "Job": "jobs",
+    "PodDisruptionBudget": "budgets",
+    "NetworkPolicy": "policies",
 }
 """Where a world lists a kind of children; kinds of a later version may stand here before it."""
 
@@ -100,7 +103,9 @@ class Bench:
         self._begun_s = loop.time()
         gatherer = Gatherer(self.cluster, SETTINGS, self.now)
         self.recorder = Recorder(self.cluster, "fuzz", self.now)
-        self.shell = Shell(Parts(self.cluster, gatherer, self.recorder, self.decide, self.now, self._observe))
+        self.shell = Shell(
+            Parts(self.cluster, gatherer, self.recorder, self.decide, self.now, self._observe, FakePlacer(self.cluster))
+        )
 
     def now(self) -> datetime:
         """This operator's clock, which may be far from the cluster's."""
@@ -180,6 +185,7 @@ def world_of(case: Case) -> World:
     return World(
         deployment=case.deployment,
         classes={name: item for name, item in classes.items() if name},
+        cluster=cluster_view({"one": 100, "two": 100}),
         settings=SETTINGS,
         now=START + timedelta(seconds=case.skew_s),
         **lists,

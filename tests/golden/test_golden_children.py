@@ -11,6 +11,8 @@ import yaml
 from builders import SETTINGS, Fleet, deployment, large_class, large_deployment, manual
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
+from modelfleet.core.render.metadata import Owner
+from modelfleet.core.render.network_policy import network_policy
 from planner_worlds import PlannedFleet, planned
 from weight_worlds import CACHE, COMMIT, HUB_MODEL, fetching
 
@@ -69,6 +71,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "config-map-fetched": lambda: created(fetching(HUB_MODEL | AT_COMMIT, cache=CACHE), "ConfigMap"),
     "job-inspect-fetched": lambda: created(fetching(), "Job"),
     "service": lambda: created(Fleet(), "Service"),
+    "disruption-budget": lambda: created(Fleet(manual(3)), "PodDisruptionBudget"),
+    "network-policy": lambda: network_policy(Owner("chat", "prod", "uid-1"), "1a2b3c4d", 0),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),
     "job-inspect": lambda: created(PlannedFleet(planned(None)), "Job"),

@@ -68,8 +68,8 @@ def _ranks(parser: argparse.ArgumentParser) -> None:
     for count in ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--nnodes"):
         add(count, type=int, default=1)
     add("--node-rank", type=int, default=0)
-    add("--master-addr")
-    add("--master-port", type=int)
+    add("--master-addr", default="127.0.0.1")
+    add("--master-port", type=int, default=29500)
     add("--distributed-executor-backend", choices=["mp", "ray", "uni", "external_launcher"])
     add("--headless", action="store_true")
 

@@ -9,6 +9,7 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +27,8 @@ class RefusedError(Exception):
 class Simulation:
     """Generates until it is told to end."""
 
-    def __init__(self, options: argparse.Namespace, knobs: Knobs) -> None:
+    def __init__(self, options: argparse.Namespace, knobs: Knobs, together: Callable[[], Awaitable[None]]) -> None:
+        """`together` returns when the other members of a group have taken the step too."""
         self.options, self.knobs = options, knobs
         self.cache = KvCache(kv_blocks(options, knobs), caching=not options.no_enable_prefix_caching)
         self.waiting: deque[Sequence] = deque()
@@ -35,6 +37,7 @@ class Simulation:
         self._processor = OutputProcessor()
         self._loggers = stat_loggers(self.cache.blocks * BLOCK_TOKENS, options.served_model_name[0])
         self._arrived = asyncio.Event()
+        self._together = together
         self._queried, self._hit = 0, 0
 
     def add(self, sequences: list[Sequence]) -> None:
@@ -141,6 +144,7 @@ class Simulation:
         knobs = self.knobs
         step_s = knobs.token_s + knobs.sequence_s * len(decoding) + knobs.prompt_token_s * sum(prefill.values())
         steps = await self._wait(steps, step_s)
+        await self._together()
         for sequence, tokens in prefill.items():
             sequence.computed += tokens
         begun = [one for one in prefill if one.prefilled and one in self.running]

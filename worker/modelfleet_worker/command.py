@@ -1,7 +1,7 @@
 """The engine's command line and environment. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelfleet_worker import gate_state
 from modelfleet_worker.parts import Equipment
@@ -19,7 +19,7 @@ _INHERITED_PREFIXES = ("CUDA_", "NVIDIA_", "HIP_", "ROCR_", "ROCM_")
 class Surroundings:
     """What the command depends on besides the plan: where to listen, the only folder of ours on the engine's path, the
     gate's folder and token, a folder for caches, which is the only place the engine may write to, and what the
-    worker's parts add."""
+    worker's parts and a member of a group add."""
 
     python: str
     host: str
@@ -29,6 +29,8 @@ class Surroundings:
     gate_token: str
     scratch: str
     equipment: tuple[Equipment, ...] = ()
+    group_args: tuple[str, ...] = ()
+    group_env: Mapping[str, str] = field(default_factory=dict)
 
 
 def argv(plan: Plan, around: Surroundings) -> list[str]:
@@ -41,6 +43,7 @@ def argv(plan: Plan, around: Surroundings) -> list[str]:
         plan.model_path,
         *plan.args,
         *(argument for each in around.equipment for argument in each.args),
+        *around.group_args,
         f"--host={around.host}",
         f"--port={around.port}",
         f"--middleware={GATE}",
@@ -53,6 +56,28 @@ def argv(plan: Plan, around: Surroundings) -> list[str]:
 
 def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dict[str, str]:
     """The engine's environment: devices and libraries from `own`, offline, caches in scratch, then the plan's."""
+    return {
+        **base_environment(plan, around.scratch, own, around.group_env),
+        **{name: value for each in around.equipment for name, value in each.env.items()},
+        "PYTHONPATH": around.code,
+        gate_state.FOLDER_VARIABLE: around.gate_folder,
+        gate_state.TOKEN_VARIABLE: around.gate_token,
+    }
+
+
+def follower_argv(plan: Plan, python: str, group_args: tuple[str, ...]) -> list[str]:
+    """An argument list for a member that has no API: neither ports nor a gate."""
+    return [
+        *(python, "-m", "vllm.entrypoints.cli.main", "serve", plan.model_path),
+        *plan.args,
+        *group_args,
+        "--served-model-name",
+        *plan.served_names,
+    ]
+
+
+def base_environment(plan: Plan, scratch: str, own: Mapping[str, str], group_env: Mapping[str, str]) -> dict[str, str]:
+    """What every engine process is given, also that of a member without a gate; the plan's variables win."""
     inherited = {
         name: value for name, value in own.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
     }
@@ -68,18 +93,15 @@ def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dic
     }
     return {
         **inherited,
-        **{name: f"{around.scratch}/{folder}" for name, folder in caches.items()},
-        "HOME": around.scratch,
-        "TMPDIR": around.scratch,
+        **{name: f"{scratch}/{folder}" for name, folder in caches.items()},
+        "HOME": scratch,
+        "TMPDIR": scratch,
         "USER": "modelfleet",  # libraries ask who they are, and a container's user has no name
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",  # the working folder can be written to, so nothing is imported from it
+        **group_env,
         **plan.env,
-        **{name: value for each in around.equipment for name, value in each.env.items()},
-        "PYTHONPATH": around.code,
-        gate_state.FOLDER_VARIABLE: around.gate_folder,
-        gate_state.TOKEN_VARIABLE: around.gate_token,
     }

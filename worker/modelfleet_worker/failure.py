@@ -29,11 +29,12 @@ class Reason(StrEnum):
     WRONG_ACCELERATOR = "WrongAccelerator"
     DISK_FULL = "DiskFull"
     WEIGHTS_DAMAGED = "WeightsDamaged"
-    ENGINE_HUNG = "EngineHung"
     KV_CACHE_TOO_SMALL = "KvCacheTooSmall"
     ENGINE_START_TIMEOUT = "EngineStartTimeout"
     ENGINE_START_FAILED = "EngineStartFailed"
     ENGINE_DIED = "EngineDied"
+    ENGINE_HUNG = "EngineHung"
+    GROUP_MEMBER_LOST = "GroupMemberLost"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@ engine. A role says when a start is over and when, once a stop is asked for, the
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from modelfleet_worker import starting
@@ -12,7 +11,6 @@ from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress
-from modelfleet_worker.waiting import first
 
 _log = logging.getLogger(__name__)
 
@@ -59,35 +57,3 @@ class Leader:
     async def finished(self, *, served: bool) -> None:
         if served:
             await self._drain.run()
-
-
-class Follower:
-    """Ignores that a stop is asked for until its leader is done: a rank that ends takes the requests of all with it.
-
-    `joined` returns once this rank takes part in the leader's engine; `leader_done` once the leader has ended or can
-    be heard no more. `limit_s` bounds the wait, from the moment the stop is asked for: the leader's whole drain.
-    The engine may end by itself meanwhile, because the leader's end ends it.
-    """
-
-    engine_may_end = True
-    waits_for = "this rank has not joined the engine of its leader"
-
-    def __init__(
-        self, joined: Callable[[], Awaitable[None]], leader_done: Callable[[], Awaitable[None]], limit_s: float
-    ) -> None:
-        self._joined, self._leader_done, self._limit_s = joined, leader_done, limit_s
-
-    async def started(self) -> None:
-        await self._joined()
-
-    def fault(self, log: str) -> Failure | None:
-        return None
-
-    async def finished(self, *, served: bool) -> None:
-        _log.info("a stop is asked for; this rank ends after its leader")
-        if await first(self._limit_s, _as_coroutine(self._leader_done)) is None:
-            _log.warning("the leader was not done within %g s", self._limit_s)
-
-
-async def _as_coroutine(call: Callable[[], Awaitable[None]]) -> None:
-    await call()

@@ -20,6 +20,9 @@ from modelfleet_worker.engine import Engine
 from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
+from modelfleet_worker.group import GroupEngine, Lead, never_assembled
+from modelfleet_worker.interfaces import interface_of
+from modelfleet_worker.member import Member, engine_environment
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.roles import Leader, Role
@@ -39,10 +42,12 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Places:
     """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, a folder shared with
-    the gate, the only folder that the engine may write to, the operator's promise.json, and the termination message."""
+    the gate, the only folder that the engine may write to, the operator's promise.json, and the termination message. A
+    group's leader listens on `group_port` for its members."""
 
     http_port: int
     status_port: int
+    group_port: int
     runtime: Path
     scratch: Path
     promise: Path
@@ -60,8 +65,9 @@ class _BrokenError(Exception):
 class Supervisor:
     """One worker, from start to end."""
 
-    def __init__(self, plan: Plan, places: Places) -> None:
-        self._plan, self._places = plan, places
+    def __init__(self, plan: Plan, places: Places, member: Member | None = None) -> None:
+        """`member` is rank 0 of a group; None for an engine that is one pod's."""
+        self._plan, self._places, self._member = plan, places, member
         now_s = time.monotonic()
         self._deadline_s = now_s + plan.limits.start_deadline_s
         self._progress = Progress(now_s)
@@ -83,6 +89,8 @@ class Supervisor:
             api=self._api,
         )
         self._parts = assembly.parts(around)
+        port, asked = places.group_port, self._asked_to_stop
+        self._lead = None if member is None else Lead(member, port, self._progress, asked)
 
     async def run(self) -> Failure | None:
         """Lives until SIGTERM or SIGINT, then drains and gives None; or gives why there is nothing to serve with.
@@ -95,11 +103,26 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
         processes.adopt_orphans()
         async with self._api, self._status_port():
-            try:
-                await self._check()
-            except _BrokenError as broken:
-                return broken.failure
-            return None if self._stop.is_set() else await self._live()
+            return await (self._run() if self._lead is None else self._run_as_leader(self._lead))
+
+    async def _run(self) -> Failure | None:
+        try:
+            await self._check()
+            if self._lead is not None and not self._stop.is_set():
+                await self._assemble(self._lead)
+        except _BrokenError as broken:
+            return broken.failure
+        return None if self._stop.is_set() else await self._live()
+
+    async def _run_as_leader(self, lead: Lead) -> Failure | None:
+        """The same with the other members of the group, who hear how it ended."""
+        failure = None
+        await lead.open()
+        try:
+            failure = await self._run()
+        finally:
+            await lead.close(failure)
+        return failure
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
@@ -116,6 +139,12 @@ class Supervisor:
             if failure := await part.check():
                 raise _BrokenError(failure)
 
+    async def _assemble(self, lead: Lead) -> None:
+        """Returns when all members are there, or when a stop is asked for."""
+        self._progress.enter(Phase.MEMBERS, time.monotonic())
+        if await first(self._left_s(), self._stop.wait(), lead.assemble()) is None:
+            raise _BrokenError(never_assembled(self._plan.limits.start_deadline_s, lead.missing))
+
     async def _live(self) -> Failure | None:
         broken = None
         try:
@@ -130,7 +159,7 @@ class Supervisor:
                 _log.error("processes %s do not end", left)
         return explained(broken.failure or engine.failure(state), self._parts) if broken else None
 
-    def _launch(self) -> Engine:
+    def _launch(self) -> Engine | GroupEngine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)
         code = _link_code(self._places.runtime / "code")
         around = command.Surroundings(
@@ -142,15 +171,17 @@ class Supervisor:
             gate_token=self._token,
             scratch=str(self._places.scratch),
             equipment=tuple(part.equip(code) for part in self._parts),
+            group_args=self._lead.args if self._lead else (),
+            group_env=engine_environment(self._member, interface_of) if self._member else {},
         )
         argv = command.argv(self._plan, around)
         _log.info("starting %s", " ".join(argv))
         heard = [part.heard for part in self._parts]
         engine = Engine(argv, command.environment(self._plan, around, os.environ), around.scratch, heard)
         self._progress.enter(Phase.BOOT, time.monotonic())
-        return engine
+        return GroupEngine(engine, self._lead) if self._lead else engine
 
-    async def _live_with(self, engine: Engine) -> None:
+    async def _live_with(self, engine: Engine | GroupEngine) -> None:
         """Returns once the engine was told to end. Raises _BrokenError."""
         async with watchers(self._parts) as found:
             await self._start(engine, found)
@@ -160,7 +191,7 @@ class Supervisor:
         if not await engine.stop(STOP_TIMEOUT_S):
             _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
 
-    async def _start(self, engine: Engine, found: Watchers) -> None:
+    async def _start(self, engine: Engine | GroupEngine, found: Watchers) -> None:
         """Returns when the engine serves, or when a stop is asked for."""
         try:
             ended = await first(self._left_s(), self._stop.wait(), _breaks(engine, found), self._role.started())
@@ -172,7 +203,7 @@ class Supervisor:
         if ended == 2 and (fault := self._role.fault(engine.log)):
             raise _BrokenError(fault)
 
-    async def _serve(self, engine: Engine, found: Watchers) -> None:
+    async def _serve(self, engine: Engine | GroupEngine, found: Watchers) -> None:
         """Returns when a stop is asked for."""
         engine.serves()
         self._progress.enter(None, time.monotonic())
@@ -181,7 +212,7 @@ class Supervisor:
         _log.info("serving %s (%s)", ", ".join(self._plan.served_names), took)
         await first(None, _breaks(engine, found), self._stop.wait())
 
-    async def _finish(self, engine: Engine, found: Watchers) -> None:
+    async def _finish(self, engine: Engine | GroupEngine, found: Watchers) -> None:
         """Returns when the engine may be told to end."""
         served = self._progress.state is State.SERVING
         self._progress.state = State.DRAINING if served else self._progress.state
@@ -207,7 +238,7 @@ class Supervisor:
             await runner.cleanup()
 
 
-async def _breaks(engine: Engine, found: Watchers) -> None:
+async def _breaks(engine: Engine | GroupEngine, found: Watchers) -> None:
     """Never returns: raises _BrokenError once the engine ended, or once a watcher found that it serves no more."""
     await first(None, engine.ended(), found.found())
     raise _BrokenError(None if not engine.alive else found.failure)

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from modelfleet.api.kubernetes_types import Metadata, Tolerations
+from modelfleet.api.kubernetes_types import Metadata, NodeSelector, Tolerations
 from modelfleet.api.quantization import StandardQuantization
 from modelfleet.api.schema import ApiModel, Unique, whole
 from modelfleet.api.sources import NodePath
 from modelfleet.api.strings import ComputeCapability, Currency, DnsLabel, EngineVersion, LabelValue, QualifiedName
-from modelfleet.api.values import PositiveDuration, PositiveQuantity, Price, Quantity
+from modelfleet.api.values import Duration, PositiveDuration, PositiveQuantity, Price, Quantity
 
 
 class Device(StrEnum):
@@ -49,7 +49,8 @@ class Fabric(ApiModel):
     bandwidth: PositiveQuantity
     """Bytes a second that one accelerator sends to others, one direction, such as 450G."""
     domain_size: Annotated[int, whole(1, 1024)] | None = None
-    """Accelerators that are joined by it; tensor parallelism stays inside. Default: those of a node."""
+    """Accelerators that are joined by it; tensor parallelism stays inside. Default: those of a node. Where it is more,
+    the first of topologyKeys tells which nodes are joined."""
 
 
 class Network(ApiModel):
@@ -59,13 +60,31 @@ class Network(ApiModel):
     """Bytes a second that one accelerator sends to other nodes, one direction, such as 50G."""
 
 
+class Provisioning(StrEnum):
+    """Whether nodes of a supply come when pods ask for them."""
+
+    STATIC = "Static"
+    AUTOSCALED = "Autoscaled"
+
+
 class Supply(ApiModel):
     """Terms on which accelerators of a class can be had."""
 
     name: DnsLabel
     """The supply's name, unique in this class."""
-    price_per_accelerator_hour: Price
-    """What one accelerator costs an hour, such as "2.49"."""
+    node_selector: NodeSelector = Field(default_factory=dict)
+    """Labels that tell this supply's nodes from others of the class. Default: all nodes of the class are its."""
+    provisioning: Provisioning = Provisioning.STATIC
+    """Static: what has no room is not created. Autoscaled: it is, up to limit, so that a cluster autoscaler adds nodes.
+    Default: Static."""
+    limit: Annotated[int, whole(1, 1_000_000)] | None = None
+    """Accelerators that nodes of this supply have at most, those that are there included; only with Autoscaled.
+    Default: no limit."""
+    notice_period: Duration | None = None
+    """How long before a node of this supply is taken away it is cordoned, such as 2m; a drain of it takes no longer.
+    Default: no limit of its own."""
+    price_per_accelerator_hour: Price | None = None
+    """What one accelerator costs an hour, such as "2.49". Default: not known."""
     currency: Currency = Currency("USD")
     """The price's currency. Default: USD."""
 
@@ -112,8 +131,12 @@ class AcceleratorClassSpec(ApiModel):
     """What joins the accelerators of a node. Default: nothing, so a replica that the planner lays out takes one."""
     network: Network | None = None
     """What joins nodes. Default: not known."""
+    topology_keys: Annotated[tuple[QualifiedName, ...], Field(max_length=8), Unique()] = ()
+    """Node labels that tell how near nodes are to each other, the nearest first, such as nvidia.com/gpu.clique, a rack,
+    a block, topology.kubernetes.io/zone. A replica over several nodes stays in one domain of the last, as near together
+    as it can. Default: nodes of one zone are preferred."""
     supplies: Annotated[tuple[Supply, ...], Field(max_length=8), Unique(("name",))] = ()
-    """Terms on which accelerators of this class can be had. Default: no price is known."""
+    """Terms on which accelerators of this class can be had. Default: nodes are not added, and no price is known."""
     standard_quantization: StandardQuantization = StandardQuantization()
     """What everything on this class is stored in unless an exception brings evidence. Default: no standard."""
     engine_versions: Annotated[tuple[EngineVersion, ...], Field(max_length=16), Unique()] = ()

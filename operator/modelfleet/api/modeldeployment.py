@@ -8,7 +8,9 @@ from pydantic import Field
 from modelfleet.api.engine_options import ENV_NAMES, SWITCHES, VALUE_FLAGS
 from modelfleet.api.kubernetes_types import LocalObjectReference, Metadata, NodeSelector, Replicas, Tolerations
 from modelfleet.api.model import Model
+from modelfleet.api.placement import Spread
 from modelfleet.api.quantization import Quantization
+from modelfleet.api.rollout import Rollout
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.sessions import Sessions
 from modelfleet.api.sources import ClaimSource
@@ -284,6 +286,9 @@ class Placement(ApiModel):
     """Tolerations of the worker pods besides those of the AcceleratorClass."""
     priority_class_name: ObjectName | None = None
     """The PriorityClass of the worker pods. Default: the cluster's default."""
+    spread: Spread = Spread.ZONE
+    """Over what replicas are spread as evenly as room allows: Zone, Node, None. Inside a zone they are packed, so that
+    whole nodes stay free for large replicas. Default: Zone."""
 
 
 class ModelDeploymentSpec(ApiModel):
@@ -307,6 +312,8 @@ class ModelDeploymentSpec(ApiModel):
     """How requests of one session are treated. A change reaches running workers and restarts none."""
     engine: Engine = Engine()
     """The inference engine and what is passed to it."""
+    rollout: Rollout = Rollout()
+    """How a changed plan replaces running replicas."""
     placement: Placement = Placement()
     """Where worker pods may run."""
     image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], Field(max_length=8), Unique(("name",))] = ()

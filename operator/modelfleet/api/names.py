@@ -24,6 +24,8 @@ LEASE_LABEL = f"{GROUP}/lease"  # on the Leases of all installations, so that th
 LEADER_LEASE = "leader"
 SERVES_ANNOTATION = f"{GROUP}/serves-namespaces"
 
+PLACED_GATE = f"{GROUP}/placed"  # a pod waits for its node until all of its replica can be placed
+
 FIELD_MANAGER = "modelfleet"
 STATUS_MANAGER = "modelfleet-status"
 
@@ -31,12 +33,23 @@ WORKER_CONTAINER = "worker"
 FETCH_CONTAINER = "fetch"  # an init container, where weights come from a server
 HTTP_PORT = 8000
 STATUS_PORT = 8001
+GROUP_PORT = 8002  # of a group's leader: the other members' workers connect to it
+MASTER_PORT = 29500  # of a group's leader: the engine's processes find each other there
 SERVICE_PORT = 80
+
+# What a member of a group is told by its pod.
+RANK_VARIABLE = "MODELFLEET_RANK"
+LEADER_VARIABLE = "MODELFLEET_LEADER"
+GROUP_TOKEN_VARIABLE = "MODELFLEET_GROUP_TOKEN"
+POD_IP_VARIABLE = "MODELFLEET_POD_IP"
+NODE_VARIABLE = "MODELFLEET_NODE"
 
 PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of
 ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands for besides its own
 MEMORY_KEY = "memory.json"  # of NAME-state: what was lowered after deaths for lack of memory
+ROLLOUT_KEY = "rollout.json"  # of NAME-state: the clock of a rollout, and which inputs failed to serve
+GROUPS_KEY = "groups.json"  # of NAME-state: how often replicas ended as a whole, and which nodes are in doubt
 PLAN_MOUNT = "/etc/modelfleet"
 PROMISE_KEY = "promise.json"
 PROMISE_MOUNT = "/etc/modelfleet-promise"
@@ -64,13 +77,14 @@ def child(deployment: str, *parts: str) -> str:
     return f"{head}-{digest}{tail}"
 
 
-def pod(deployment: str, revision: str, slot: int) -> str:
-    """The name of the pod of replica `slot`."""
-    return child(deployment, revision, str(slot))
+def pod(deployment: str, revision: str, slot: int, rank: int = 0) -> str:
+    """The name of the pod of replica `slot`, of a group the one of `rank`."""
+    return child(deployment, revision, str(slot), *([str(rank)] if rank else []))
 
 
 def revision(deployment: str, revision_hash: str) -> str:
-    """The name of the ControllerRevision, and of the plan's ConfigMap."""
+    """The name of the ControllerRevision, of the plan's ConfigMap, and of the Service by which a group's pods find each
+    other."""
     return child(deployment, revision_hash)
 
 

@@ -141,6 +141,7 @@ def _bound(words: str, key: str) -> Callable[[ErrorDetails], str]:
 
 _SENTENCES: dict[str, Callable[[ErrorDetails], str]] = {
     "int_type": _must_be("a whole number without quotes"),
+    "bool_type": _must_be("true or false, without quotes"),
     "string_type": _must_be("text"),
     "tuple_type": _must_be("a list"),
     "dict_type": _must_be("a map of fields"),

@@ -144,9 +144,9 @@ class Reason(StrEnum):
     NOT_ROLLED_OUT = (
         "NotRolledOut",
         (_NOT_PLANNED,),
-        "A layout exists that this version can plan and cannot run: replicas over several nodes, or prefill and decode"
-        " apart. status.plan shows it.",
-        "Choose a class whose nodes hold a whole replica, or smaller weights; the message has what is known.",
+        "A layout exists that this version can plan and cannot run: prefill and decode apart, or a replica over more"
+        " nodes than are rolled out. status.plan shows the plan.",
+        "Choose a faster class, or another spec.parallelism; the message has what is known.",
     )
     ENGINE_VERSION_NOT_ALLOWED = (
         "EngineVersionNotAllowed",
@@ -163,13 +163,38 @@ class Reason(StrEnum):
 
     # The nodes
     ALL_PLACED = "AllPlaced", (_PLACED,), "Every wanted replica has a node.", _NOTHING
-    PLACING = "Placing", (_NOT_PLACED, _PROGRESSING), "Pods were created and wait for the scheduler.", "Wait a moment."
+    PLACING = "Placing", (_NOT_PLACED, _PROGRESSING), "Pods are created and wait for their nodes.", "Wait a moment."
     UNSCHEDULABLE = (
         "Unschedulable",
         (_NOT_PLANNED, _NOT_PLACED, *_STUCK),
         "The scheduler finds no node for a pod; the message has its words.",
         "Free or add nodes that carry the class's labels and have accelerators, CPU and memory to spare; check taints,"
         " spec.placement, and that the claims of the message exist and are bound. It is tried again by itself.",
+    )
+    NO_ROOM = (
+        "NoRoom",
+        (_NOT_PLACED, *_STUCK),
+        "No set of nodes has room for a whole replica; the message says what is needed and what there is. Nothing is"
+        " created for it meanwhile.",
+        "Free or add what the message names; it is placed by itself then. See docs/placement.md.",
+    )
+    NODES_NOT_READ = (
+        "NodesNotRead",
+        (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
+        "The operator has not read all nodes and pods of the cluster yet, so it places nothing.",
+        "Wait a moment. If it lasts, see the log: its ClusterRole must let it list and watch nodes and pods.",
+    )
+    WAITS_FOR_GATE = (
+        "WaitsForGate",
+        (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
+        "Pods wait behind a scheduling gate of somebody else, such as Kueue's; they are placed once it is gone.",
+        "Look at what set the gate that the message names, such as the Kueue Workload of the pods.",
+    )
+    BACKING_OFF = (
+        "BackingOff",
+        (_NOT_PLACED, _NOT_AVAILABLE, _PROGRESSING),
+        "A replica ended as a whole and is made anew after a back-off; the message has the reason and how often.",
+        "See what the message names. After three ends the replica moves to other nodes if there are any.",
     )
     PODS_REFUSED = (
         "PodsRefused",
@@ -302,12 +327,6 @@ class Reason(StrEnum):
         "A file of weights is cut off or is not what its header says.",
         "Copy the file that the message names again.",
     )
-    ENGINE_HUNG = (
-        "EngineHung",
-        (_NOT_AVAILABLE, _PROGRESSING),
-        "The engine had work and made no progress, so it was ended. It is started again.",
-        f"One time may be chance. If it comes again: {_LOG}.",
-    )
     KV_CACHE_TOO_SMALL = (
         "KvCacheTooSmall",
         _STUCK,
@@ -332,6 +351,19 @@ class Reason(StrEnum):
         "The engine ended while it served. It is started again.",
         f"One time may be chance. If it comes again: {_LOG}.",
     )
+    ENGINE_HUNG = (
+        "EngineHung",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "The engine had work and made no progress, so it was ended. It is started again.",
+        f"One time may be chance. If it comes again: {_LOG}.",
+    )
+    GROUP_MEMBER_LOST = (
+        "GroupMemberLost",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "A member of a replica over several nodes went away without a word, so all of its members ended. They start"
+        " again together.",
+        f"Look at the node and the pod that the message names; {_LOG}.",
+    )
     PLAN_UNREADABLE = (
         "PlanUnreadable",
         _STUCK,
@@ -353,6 +385,38 @@ class Reason(StrEnum):
 
     # The movement
     ROLLING_OUT = "RollingOut", (_PROGRESSING,), "Replicas of a new revision replace those of an older one.", "Wait."
+    ROLLOUT_PAUSED = (
+        "RolloutPaused",
+        (_is(ConditionType.PROGRESSING, ConditionStatus.UNKNOWN),),
+        "spec.rollout.paused is set while replicas of another revision run, so none is replaced.",
+        "To go on set spec.rollout.paused to false, or `modelfleet rollout resume NAME`.",
+    )
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        (_NOT_PROGRESSING,),
+        "In a rollout no further new replica came to serve for spec.rollout.progressDeadline. Old ones go on serving.",
+        "Mend what the message names, or set the spec back. A longer start needs a longer progressDeadline.",
+    )
+    PROMISE_BROKEN = (
+        "PromiseBroken",
+        (_NOT_PROGRESSING,),
+        "Replicas of the new revision break the promise for certain, while those of the old one keep it.",
+        "Set the spec back, or change what makes the new revision slower.",
+    )
+    ROLLED_BACK = (
+        "RolledBack",
+        (_NOT_PROGRESSING,),
+        "The revision of this spec did not serve, so the one before it serves in its place; the message says why.",
+        "Mend what the message names and change the spec, or set it back. To try the same spec again set"
+        " spec.rollout.paused to true and then to false. spec.rollout.onFailure Hold gives no revision up.",
+    )
+    CORDONED_NODE = (
+        "CordonedNode",
+        (_PROGRESSING, _NOT_PROGRESSING),
+        "A replica stands on a node that is cordoned. It is replaced elsewhere before it ends; where there is no room"
+        " for that, it stays.",
+        "Wait, or free or add a node that fits. To let it end first set spec.rollout.maxUnavailable to 1.",
+    )
     SCALING = "Scaling", (_PROGRESSING,), "The number of replicas is changing.", "Wait."
     DRAINING = "Draining", (_PROGRESSING,), "Replicas finish their requests before they end.", "Wait."
     SETTLED = "Settled", (_NOT_PROGRESSING,), "The cluster is as the spec wants it; there is nothing to move.", _NOTHING

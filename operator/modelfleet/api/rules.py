@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec
+from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Provisioning, Supply
 from modelfleet.api.engine_rules import ENGINE
 from modelfleet.api.kubernetes_types import TaintEffect, Toleration, TolerationOperator
 from modelfleet.api.model import MixtureFacts, Model, StatedFacts
@@ -26,6 +26,7 @@ from modelfleet.api.modeldeployment import (
     Strategy,
 )
 from modelfleet.api.modelprofile import ModelProfile
+from modelfleet.api.rollout import Rollout
 from modelfleet.api.rule import Code, Rule
 from modelfleet.api.schema import ApiModel, Needed, Refused
 from modelfleet.api.sources import Scheme
@@ -114,6 +115,14 @@ _FIELDS: tuple[Rule[Any], ...] = (
         lambda it: it.min_replicas <= it.max_replicas,
         "maxReplicas must not be below minReplicas",
         "maxReplicas",
+    ),
+    Rule(
+        "a-rollout-can-move",
+        Rollout,
+        "!has(self.maxSurge) || self.maxSurge > 0 || !has(self.maxUnavailable) || self.maxUnavailable > 0",
+        lambda it: it.max_surge > 0 or it.max_unavailable != 0,
+        "maxSurge 0 and maxUnavailable 0 leave no replica that may move: allow one more or one less",
+        "maxUnavailable",
     ),
 )
 
@@ -222,6 +231,14 @@ _LAYOUT: tuple[Rule[Any], ...] = (
         lambda it: it.is_predictable or {it.memory, it.memory_bandwidth, it.compute} == {None},
         "memory, memoryBandwidth and compute come together: write all three, or none, and then nothing is predicted",
         "memory",
+    ),
+    Rule(
+        "a-limit-is-of-what-is-bought",
+        Supply,
+        "!has(self.limit) || (has(self.provisioning) && self.provisioning == 'Autoscaled')",
+        lambda it: it.limit is None or it.provisioning == Provisioning.AUTOSCALED,
+        "limit bounds what an autoscaler adds: write provisioning Autoscaled, or leave limit out",
+        "limit",
     ),
 )
 

@@ -4,14 +4,14 @@ The object is read through kubectl and its configuration: only the operator itse
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
+from modelfleet.cli import kubectl
+from modelfleet.cli.kubectl import KubectlError
 from modelfleet.cli.plan_files import read_files
 from modelfleet.cli.plan_flags import AskError
 from modelfleet.cli.plan_text import columns, headed, wrapped
@@ -19,8 +19,6 @@ from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError
 from modelfleet.core import raw
 
-_RESOURCE = f"{names.DEPLOYMENT_PLURAL}.{names.GROUP}"
-_KUBECTL_S = 30.0
 _FINE = {"Ready", "Accepted", "Planned", "Placed", "Available", "Progressing", "ObjectivesMet"}
 
 
@@ -36,8 +34,7 @@ def register(commands: Any) -> None:
         description="Reads the object with kubectl, its kubeconfig and its current context.",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the ModelDeployment")
-    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: that of the current context")
-    parser.add_argument("--context", metavar="CONTEXT", help="kubectl's context; default: the current one")
+    kubectl.add_flags(parser)
     parser.add_argument(
         "-f", "--file", metavar="FILE", help="a saved object in place of a live one; - is standard input"
     )
@@ -48,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the explanation. 0: it was found; 2: it cannot be read."""
     try:
         show("\n".join(lines(_found(arguments))))
-    except (ExplainError, AskError, UnreadableError, MissingExtraError) as error:
+    except (ExplainError, KubectlError, AskError, UnreadableError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
     return 0
@@ -58,34 +55,11 @@ def _found(arguments: argparse.Namespace) -> Mapping[str, Any]:
     if (arguments.file is None) == (arguments.name is None):
         raise ExplainError("give the name of a ModelDeployment, or a saved one with -f")
     if arguments.name is not None:
-        return _live(arguments)
+        return kubectl.deployment(arguments)
     saved = read_files([arguments.file], None, saved=True).deployment
     if saved is None:
         raise ExplainError(f"{arguments.file}: it holds no {names.DEPLOYMENT_KIND}")
     return saved
-
-
-def _live(arguments: argparse.Namespace) -> Mapping[str, Any]:
-    command = ["kubectl", "get", _RESOURCE, "--output=json", "--request-timeout=20s"]
-    command += [f"--namespace={arguments.namespace}"] if arguments.namespace else []
-    command += [f"--context={arguments.context}"] if arguments.context else []
-    command += ["--", arguments.name]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_KUBECTL_S, check=False)
-    except FileNotFoundError as error:
-        raise ExplainError("kubectl is not on the PATH; install it, or give a saved object with -f") from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ExplainError(f"kubectl did not answer: {error}") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["it gave no reason"]
-        raise ExplainError(f"kubectl refused: {said[-1]}")
-    try:
-        content = json.loads(done.stdout)
-    except ValueError as error:
-        raise ExplainError("kubectl answered with something that is not JSON") from error
-    if not isinstance(content, Mapping):
-        raise ExplainError("kubectl answered with something that is not an object")
-    return content
 
 
 def lines(deployment: Mapping[str, Any]) -> Iterator[str]:

@@ -102,8 +102,10 @@ class Cluster(Protocol):
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
         """JSON merge patch on an object or its subresource `sub`; Conflict if it names another resourceVersion."""
 
-    async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
-        """DELETE in the background, only if the object still has this uid."""
+    async def delete(
+        self, resource: Resource, name: str, namespace: str, uid: str, grace_s: int | None = None
+    ) -> WriteResult:
+        """DELETE in the background, only if the object still has this uid. `grace_s`: instead of the pod's own."""
 
     async def served(self, group_version: str) -> frozenset[str]:
         """The plurals that the server serves under `group/version`; empty if it does not know it."""
@@ -207,8 +209,13 @@ class KubernetesCluster:
         path, query = resource.path(namespace, name, sub), {"fieldManager": names.FIELD_MANAGER}
         return _written(await self._call(_Request("PATCH", "patch", resource, path, query, patch)))
 
-    async def delete(self, resource: Resource, name: str, namespace: str, uid: str) -> WriteResult:
-        path, body = resource.path(namespace, name), {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+    async def delete(
+        self, resource: Resource, name: str, namespace: str, uid: str, grace_s: int | None = None
+    ) -> WriteResult:
+        path = resource.path(namespace, name)
+        body: dict[str, Any] = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
         return _written(await self._call(_Request("DELETE", "delete", resource, path, {}, body)))
 
     async def served(self, group_version: str) -> frozenset[str]:

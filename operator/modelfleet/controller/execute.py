@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written
-from modelfleet.controller.resources import DEPLOYMENTS, resource_of
+from modelfleet.controller.resources import DEPLOYMENTS, PODS, resource_of
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Apply, Create, Delete, Effect
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift
 from modelfleet.core.snapshot import Raw
 
 
@@ -36,7 +36,7 @@ class Execution:
 
 
 async def execute(cluster: Cluster, key: Key, effects: Iterable[Effect]) -> Execution:
-    """Runs the effects one after the other, but what is created in a row together: the plan, then the rest.
+    """Runs the effects one after the other, but together what is created or lifted in a row: the plan, then the rest.
 
     Raises ApiError, with no write under way; what was done by then is found by the next reconcile.
     """
@@ -63,18 +63,22 @@ def _is_done(effect: Effect, result: WriteResult) -> bool:
 
 
 def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
-    """What is created in a row builds on nothing of each other, but pods on the plan. Other effects stand alone."""
-    for kind, group in groupby(effects, _created):
+    """What is created in a row builds on nothing of each other, but pods on the plan; nor do gates that are lifted in a
+    row, but a leader's on those of its group. Other effects stand alone."""
+    for kind, group in groupby(effects, _together):
         if kind is None:
             yield from ([effect] for effect in group)
         else:
             yield list(group)
 
 
-def _created(effect: Effect) -> str | None:
-    if not isinstance(effect, Create):
-        return None
-    return "the plan" if effect.manifest["kind"] in ("ConfigMap", "ControllerRevision") else "pods and Service"
+def _together(effect: Effect) -> str | None:
+    match effect:
+        case Create(manifest):
+            return "the plan" if manifest["kind"] in ("ConfigMap", "ControllerRevision") else "pods and Service"
+        case Lift(leads=leads):
+            return "leaders" if leads else "others"
+    return None
 
 
 async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
@@ -83,8 +87,10 @@ async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
             return await cluster.create(manifest)
         case Apply(manifest, uid):
             return await cluster.apply(manifest, uid)
-        case Delete(api_version, kind, name, uid):
-            return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid)
+        case Delete(api_version, kind, name, uid, grace_s):
+            return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid, grace_s)
+        case Lift(name, patch):
+            return await cluster.merge(PODS, name, key.namespace, patch)
 
 
 def _stopped(done: Execution, effect: Effect, result: WriteResult) -> Execution:

@@ -10,14 +10,9 @@ from modelfleet.controller.cluster import Cluster
 from modelfleet.controller.resources import (
     CHILDREN,
     CLASSES,
-    CONFIG_MAPS,
     DEPLOYMENTS,
-    JOBS,
     NODES,
-    PODS,
     PROFILES,
-    REVISIONS,
-    SERVICES,
 )
 from modelfleet.controller.triggers import Key
 from modelfleet.core.intent import plans_anew
@@ -44,7 +39,7 @@ class Gatherer:
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
         # All at once: whatever changed in between makes an event, and every write is bound to what was read.
-        deployment, (pods, services, config_maps, revisions, jobs, classes) = await asyncio.gather(
+        deployment, (pods, services, config_maps, revisions, jobs, budgets, policies, classes) = await asyncio.gather(
             self._cluster.get(DEPLOYMENTS, key.name, key.namespace), self._lists(key)
         )
         if deployment is None:
@@ -59,6 +54,8 @@ class Gatherer:
             config_maps=config_maps,
             services=services,
             jobs=jobs,
+            budgets=budgets,
+            policies=policies,
             taken=await self._read_taken(key),
             not_serving_s=self._not_serving(key, pods),
             refused=self._refused.get(key, ""),
@@ -100,9 +97,7 @@ class Gatherer:
 
     async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
         labels = f"{names.DEPLOYMENT_LABEL}={names.child(key.name)}"  # a name may be longer than a label
-        children = (
-            self._cluster.list(kind, key.namespace, labels) for kind in (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS)
-        )
+        children = (self._cluster.list(kind, key.namespace, labels) for kind in CHILDREN)
         return tuple(await asyncio.gather(*children, self._cluster.list(CLASSES)))
 
     async def _read_taken(self, key: Key) -> dict[tuple[str, str], Raw]:

@@ -7,7 +7,7 @@ from typing import Any
 import kopf
 
 from modelfleet.api import names
-from modelfleet.controller.resources import CHILDREN, CLASSES, DEPLOYMENTS, Resource
+from modelfleet.controller.resources import BUDGETS, CHILDREN, CLASSES, DEPLOYMENTS, Resource
 from modelfleet.controller.triggers import Key, Triggers
 
 _Seen = tuple[object, ...]
@@ -52,8 +52,10 @@ def registry(triggers: Triggers, noticed: Callable[[], None]) -> kopf.OperatorRe
         noticed()
         triggers.add_all()
 
-    async def child_changed(namespace: str | None, body: kopf.Body, **_: Any) -> None:
+    async def child_changed(event: kopf.RawEvent, namespace: str | None, body: kopf.Body, **_: Any) -> None:
         noticed()
+        if event["object"].get("kind") == BUDGETS.kind and echoes.only_status_changed(event):
+            return  # Kubernetes counts pods in it
         for name in deployments_of(body["metadata"]):
             triggers.add(Key(str(namespace), name))
 

@@ -34,11 +34,13 @@ from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.lease import Alone, Candidate, Elected, Leadership
 from modelfleet.controller.options import Options, OptionsError, parse
+from modelfleet.controller.placer import Placer
 from modelfleet.controller.queue import Backoff, WorkQueue
 from modelfleet.controller.rate import Rate
 from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.rivals import Rivals
 from modelfleet.controller.shell import Parts, Shell
+from modelfleet.controller.streams import KubernetesStreams, Streams
 from modelfleet.controller.triggers import Key
 from modelfleet.controller.watch import QueueTriggers, Watch
 from modelfleet.core.reconcile import plan
@@ -115,7 +117,8 @@ class Operator:
                     await leadership.release()
                     _log.info("stopped")
                     return 0
-                status = await self._operate(cluster, leadership, stop)
+                streams = await stack.enter_async_context(KubernetesStreams(configuration))
+                status = await self._operate(cluster, streams, leadership, stop)
                 return status if status != 1 else await self._paced(stop)
         except credentials.CredentialsError as error:
             raise UnusableError(str(error), 3) from error
@@ -179,16 +182,18 @@ class Operator:
             if stop.is_set():
                 return False
 
-    async def _operate(self, cluster: Cluster, leadership: Leadership, stop: asyncio.Event) -> int:
+    async def _operate(self, cluster: Cluster, streams: Streams, leadership: Leadership, stop: asyncio.Event) -> int:
         queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
         recorder = Recorder(cluster, socket.gethostname(), _now, self._metrics.events_dropped.inc)
         gatherer = Gatherer(cluster, self._options.settings, _now)
-        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled))
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
+        placer = Placer(streams, triggers)
+        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled, placer))
         watch = Watch(handlers.registry(triggers, self._noticed), self._options.kubeconfig, self._options.namespaces)
         self._expose(queue, watch)
+        self._expose_placer(placer)
         workers = [asyncio.create_task(queue.work(shell.reconcile)) for _ in range(self._options.workers)]
-        others = [asyncio.create_task(work) for work in (recorder.run(), self._resync(cluster, queue), self._lag.run())]
+        others = [asyncio.create_task(work) for work in self._others(recorder, placer, cluster, queue)]
         watch.start()
         _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
         keeping = asyncio.create_task(leadership.keep())
@@ -213,6 +218,12 @@ class Operator:
         _log.error("%s; the process ends, to be started again", end.sentence)
         return end.status
 
+    def _others(
+        self, recorder: Recorder, placer: Placer, cluster: Cluster, queue: WorkQueue[Key]
+    ) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What runs beside the workers, without end."""
+        return recorder.run(), placer.inventory.run(), self._resync(cluster, queue), self._lag.run()
+
     def _noticed(self) -> None:
         self._noticed_at_s = time.monotonic()
 
@@ -234,6 +245,18 @@ class Operator:
             lambda: "the watch's thread is silent" if now() - watch.last_beat_s > STUCK_S else None,
             lambda: "a key has not been reconciled for too long" if queue.oldest_key_age_s > STUCK_S else None,
         ]
+
+    def _expose_placer(self, placer: Placer) -> None:
+        books, gauge = placer.inventory, self._metrics.gauge
+        gauge("inventory_whole", "1 once all nodes and pods were read", lambda: float(books.whole))
+        gauge(
+            "inventory_age_seconds",
+            "Since the API server last told about nodes or pods; NaN: not whole yet",
+            lambda: books.age_s if books.whole else float("nan"),
+        )
+        gauge("inventory_nodes", "Nodes that the inventory holds", lambda: len(books.ledger.nodes))
+        gauge("inventory_pods", "Pods that hold room of a node", lambda: len(books.ledger.pods))
+        gauge("waiting_for_room", "ModelDeployments with a replica that found no room", lambda: placer.waiting)
 
     async def _resync(self, cluster: Cluster, queue: WorkQueue[Key]) -> None:
         """Lists everything now and again: what a watch missed costs time, never correctness."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
@@ -15,6 +15,7 @@ from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Forget, Result, Retry
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Outcome
+from modelfleet.core.placement.view import ClusterView, Reservation
 from modelfleet.core.snapshot import Raw, World
 
 _log = logging.getLogger(__name__)
@@ -41,6 +42,19 @@ class Decide(Protocol):
         """Decides about one world."""
 
 
+class Books(Protocol):
+    """`controller.placer.Placer`."""
+
+    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
+        """The cluster as this key may use it; None while nothing may be decided on it."""
+
+    def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
+        """What was decided on the view just handed out."""
+
+    def forget(self, key: Key) -> None:
+        """The ModelDeployment is gone."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """What a reconcile works with."""
@@ -51,6 +65,7 @@ class Parts:
     decide: Decide
     now: Callable[[], datetime]
     observe: Callable[[str, float], None] = lambda _result, _duration_s: None
+    placer: Books | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +124,7 @@ class Shell:
                 self._forget(key)
                 return _Report(Forget(), "gone")
             self._uids[key] = world.deployment["metadata"]["uid"]
-            outcome, rounds = self._parts.decide(world), rounds + 1
+            outcome, rounds = self._decide(key, world), rounds + 1
             if done.refused is not None:
                 break  # this round was only to say so in the status
             done = (await self._execute(key, world.deployment, outcome)).after(done)
@@ -124,6 +139,15 @@ class Shell:
         for event in outcome.events:
             self._parts.recorder.record(world.deployment, event)
         return _report(world, outcome, done, writes)
+
+    def _decide(self, key: Key, world: World) -> Outcome:
+        """Nothing is awaited between the view of the cluster and the record of what was decided on it."""
+        placer = self._parts.placer
+        if placer is None:
+            return self._parts.decide(world)
+        outcome = self._parts.decide(replace(world, cluster=placer.view(key, world.pods)))
+        placer.record(key, world.pods, outcome.reservations, waits=outcome.waits_for_room)
+        return outcome
 
     def _learned(self, key: Key, world: World, execution: Execution) -> bool:
         """Whether the writes met something that bears on the decision; it is in the next world."""
@@ -149,6 +173,8 @@ class Shell:
             _log.warning("the bug could not be told in the status: %s", error, extra={"object": str(key)})
 
     def _forget(self, key: Key) -> None:
+        if self._parts.placer is not None:
+            self._parts.placer.forget(key)
         uid = self._uids.pop(key, None)
         if uid is not None:
             self._status.forget(uid)

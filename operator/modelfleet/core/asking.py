@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec
+from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Provisioning
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, SpeculationMode
 from modelfleet.api.modeldeployment import Objective as ApiObjective
 from modelfleet.api.modelprofile import ModelProfile
@@ -107,7 +107,8 @@ def economics_wish(spec: ModelDeploymentSpec) -> asked.EconomicsWish:
 
 def cheapest(kind: AcceleratorClass) -> tuple[Decimal, str] | None:
     """Price an accelerator-hour and currency of the class's cheapest supply; None where it states no price."""
-    prices = [(supply.price_per_accelerator_hour.amount, str(supply.currency)) for supply in kind.spec.supplies]
+    priced = [(supply.price_per_accelerator_hour, str(supply.currency)) for supply in kind.spec.supplies]
+    prices = [(price.amount, currency) for price, currency in priced if price is not None]
     return min(prices, default=None)
 
 
@@ -143,8 +144,10 @@ def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inv
         supplies=tuple(
             asked.Supply(
                 name=str(each.name),
-                price_per_hour=each.price_per_accelerator_hour.amount,
+                price_per_hour=each.price_per_accelerator_hour.amount if each.price_per_accelerator_hour else None,
                 currency=str(each.currency),
+                limit=each.limit,
+                autoscaled=each.provisioning is Provisioning.AUTOSCALED,
             )
             for each in kind.spec.supplies
         ),

@@ -20,6 +20,8 @@ class Children:
     services: Mapping[str, Any]
     config_maps: Mapping[str, Any]
     revisions: Mapping[str, Any]
+    budgets: Mapping[str, Any]
+    policies: Mapping[str, Any]
     jobs: Mapping[str, Any]
     job_pods: Mapping[str, Any]
     foreign: Mapping[tuple[str, str], Any]
@@ -56,6 +58,8 @@ def observe(world: World, owner: Owner) -> Children:
         services=ours("Service", world.services),
         config_maps=ours("ConfigMap", world.config_maps),
         revisions=ours("ControllerRevision", world.revisions),
+        budgets=ours("PodDisruptionBudget", world.budgets),
+        policies=ours("NetworkPolicy", world.policies),
         jobs=jobs,
         job_pods=of_jobs,
         foreign=foreign,

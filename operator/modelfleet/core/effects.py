@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modelfleet.core.placement.view import Reservation
+
 Manifest = Mapping[str, Any]
 
 
@@ -24,15 +26,27 @@ class Apply:
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE with a uid precondition."""
+    """DELETE with a uid precondition. `grace_s`: seconds from SIGTERM to SIGKILL, None: what the pod itself says."""
 
     api_version: str
     kind: str
     name: str
     uid: str
+    grace_s: int | None = None
 
 
-Effect = Create | Apply | Delete
+@dataclass(frozen=True)
+class Lift:
+    """JSON merge patch on a pod that waits for our gate: it pins the pod to a node and takes the gate away, in one
+    write. It names the uid and the resourceVersion that were read, so that it changes no other pod and no newer one.
+    `leads`: the pod is its replica's leader, which goes after the others of it."""
+
+    name: str
+    patch: Manifest
+    leads: bool = True
+
+
+Effect = Create | Apply | Delete | Lift
 
 
 @dataclass(frozen=True)
@@ -46,9 +60,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything a reconcile decided: effects in order, the whole status, events, and when to look again."""
+    """Everything a reconcile decided: effects in order, the whole status, events, and when to look again.
+
+    `reservations` is all room that this decision counts on and whose pods may not be seen to hold it yet; they replace
+    those of the decision before. `waits_for_room`: a group found no room, so look again when there is more.
+    """
 
     effects: tuple[Effect, ...]
     status: Mapping[str, Any]
     events: tuple[Event, ...] = ()
     wake_after_s: float | None = None
+    reservations: tuple[Reservation, ...] = ()
+    waits_for_room: bool = False

@@ -42,6 +42,8 @@ def _of_conditions(s: Situation, said: Mapping[ConditionType, Verdict]) -> Itera
             same = same and not _another_revision(s)
         if same or verdict.reason in _SILENT or verdict.status is ConditionStatus.UNKNOWN:
             continue
+        if (kind, verdict.reason) == (ConditionType.AVAILABLE, Reason.STARTING):
+            continue  # Progressing tells it when the pods have their nodes
         bad = verdict.status is ConditionStatus.FALSE and verdict.reason not in _CALM
         yield Event("Warning" if bad else "Normal", str(verdict.reason), verdict.message)
 

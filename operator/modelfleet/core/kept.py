@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from modelfleet.api import names
@@ -37,6 +38,19 @@ def keep(children: Children, entries: Mapping[str, Mapping[str, Any]]) -> Iterat
         yield Apply(manifest, raw.uid(stored))
     elif ("ConfigMap", name) not in children.foreign:
         yield Create(manifest)
+
+
+def keep_beside(
+    children: Children, effects: tuple[Effect, ...], entries: Mapping[str, Mapping[str, Any]]
+) -> tuple[Effect, ...]:
+    """`effects`, and the write of `entries`: in the same write where one of them writes NAME-state already."""
+    name = names.state(children.owner.name)
+    for index, effect in enumerate(effects):
+        if isinstance(effect, Create | Apply) and raw.name(effect.manifest) == name:
+            data = {**raw.mapping(effect.manifest, "data"), **{key: _text(value) for key, value in entries.items()}}
+            together = replace(effect, manifest=state(children.owner, data))
+            return (*effects[:index], together, *effects[index + 1 :])
+    return (*keep(children, entries), *effects)
 
 
 def _text(value: Mapping[str, Any]) -> str:

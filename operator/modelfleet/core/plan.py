@@ -27,6 +27,9 @@ Amount = Annotated[str, AfterValidator(_amount)]
 
 MOST = 2**31 - 1
 """No count in a plan is larger: status could not tell it."""
+NODES_LIMIT = 1024
+"""No replica has pods on more nodes."""
+
 _Count = Annotated[int, Field(ge=1, le=MOST)]
 _Seconds = Annotated[float, Field(ge=0, le=10**9)]
 
@@ -166,11 +169,11 @@ class Plan(_Part):
     """One replica, pinned. A field that a later version adds needs a default that reads as "not there": a stored plan
     that cannot be read any more would be planned anew, and an operator's upgrade must not do that.
 
-    `accelerators` is the count of `resource_name` a pod asks for; `host_cpu` and `host_memory` are canonical quantities
-    for the whole pod, empty where the class states none. `engine_args` and `engine_env` go to the engine through the
-    worker's `plan.json`, never into the pod's own command or environment. `planned` is None where nothing was
-    predicted; no pod depends on it. `weights` is None where they are at `path` of `claim`, and these are empty where it
-    is not; `pickled` allows pickles.
+    `accelerators` is how many of `resource_name` a replica takes, in equal parts on `nodes` nodes with one pod each.
+    `host_cpu` and `host_memory` are canonical quantities for one pod, empty where the class states none. `engine_args`
+    and `engine_env` go to the engine through the worker's `plan.json`, never into the pod's own command or environment.
+    `planned` is None where nothing was predicted; no pod depends on it. `weights` is None where they are at `path` of
+    `claim`, and these are empty where it is not; `pickled` allows pickles.
     """
 
     image: str
@@ -208,11 +211,17 @@ class Plan(_Part):
     """What the class states for one accelerator, which the worker checks; empty in plans from before it did."""
     memory: Corrections | None = None
     """What was lowered after a worker died for lack of memory; `engine_args` has it."""
+    nodes: Annotated[int, Field(ge=1, le=NODES_LIMIT)] = 1
 
     @property
     def layout(self) -> str:
         """The layout in one word, as status says it: `tp2` is tensor parallel over two accelerators."""
         return str(Layout(self.tensor, self.pipeline, self.data, expert=self.expert))
+
+    @property
+    def member_accelerators(self) -> int:
+        """How many accelerators each pod of a replica asks for."""
+        return max(1, self.accelerators // self.nodes)
 
     @property
     def model_path(self) -> str:
@@ -255,6 +264,7 @@ _LATER = {
     "pickled",
     "accelerator_memory",
     "memory",
+    "nodes",
 }
 """Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 

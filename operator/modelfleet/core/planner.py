@@ -15,7 +15,7 @@ from modelfleet.api.sources import ModelSource
 from modelfleet.api.values import Quantity
 from modelfleet.core.inputs import BARE, canonical_tolerations
 from modelfleet.core.layout.shape import Layout
-from modelfleet.core.plan import Limits, Plan, Planned
+from modelfleet.core.plan import NODES_LIMIT, Limits, Plan, Planned
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.verdict import Verdict, no
 from modelfleet.core.weights import Chosen, weights_of
@@ -90,7 +90,8 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
     """The plan of a replica that was chosen."""
     spec, kind = deployment.spec, accelerator.spec
     layout, host = choice.layout, kind.host_per_accelerator
-    count = layout.accelerators
+    nodes = layout.nodes(kind.accelerators_per_node)
+    of_member = max(1, layout.accelerators // nodes)
     return Plan(
         image=str(spec.engine.image or settings.worker_image),
         image_pull_policy=settings.image_pull_policy,
@@ -101,10 +102,11 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         data=layout.data,
         expert=layout.expert,
         resource_name=str(kind.resource_name),
-        accelerators=count,
-        host_cpu=_times(host.cpu, count),
-        host_memory=_times(host.memory, count),
-        shared_memory=f"{_SHARED_MEMORY_GIB * count}Gi",
+        accelerators=layout.accelerators,
+        nodes=nodes,
+        host_cpu=_times(host.cpu, of_member),
+        host_memory=_times(host.memory, of_member),
+        shared_memory=f"{_SHARED_MEMORY_GIB * of_member}Gi",
         claim=choice.source.claim,
         path=choice.source.path if choice.source.claim else "",
         served_names=tuple(str(name) for name in deployment.served_names),
@@ -133,14 +135,14 @@ def _exceeds_node(
     spec: ModelDeploymentSpec, accelerator: AcceleratorClass, others: Iterable[AcceleratorClass]
 ) -> Verdict | None:
     layout, node, name = pinned_layout(spec), accelerator.spec.accelerators_per_node, accelerator.metadata.name
-    if layout.accelerators <= node:
-        return None
-    if layout.tensor <= node:
+    if (nodes := layout.nodes(node)) > NODES_LIMIT:
         return no(
             Reason.NOT_ROLLED_OUT,
-            f"spec.parallelism makes a replica {layout}, which is {layout.accelerators} accelerators, and a node of"
-            f" class {name} has {node}; replicas over several nodes are not rolled out in this version",
+            f"spec.parallelism makes a replica {layout}, which is {layout.accelerators} accelerators on {nodes} nodes"
+            f" of class {name}; at most {NODES_LIMIT} nodes make a replica, so choose lower degrees",
         )
+    if layout.tensor <= node or _inside_fabric(layout.tensor, accelerator):
+        return None
     larger = sorted(
         f"{other.metadata.name} ({other.spec.accelerators_per_node} a node)"
         for other in others
@@ -152,6 +154,12 @@ def _exceeds_node(
         f"tensor parallelism stays inside a node: spec.parallelism.tensor is {layout.tensor} and a node of class"
         f" {name} has {node}; the nearest that works is tensor {node}{instead}",
     )
+
+
+def _inside_fabric(tensor: int, accelerator: AcceleratorClass) -> bool:
+    """Whether the class's fabric joins whole nodes far enough for so wide a tensor parallelism."""
+    fabric, node = accelerator.spec.fabric, accelerator.spec.accelerators_per_node
+    return fabric is not None and tensor <= (fabric.domain_size or node) and tensor % node == 0
 
 
 def _needs_predictions(spec: ModelDeploymentSpec, accelerator: AcceleratorClass) -> Verdict | None:

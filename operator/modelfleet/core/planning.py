@@ -70,7 +70,7 @@ def decide_plan(question: Question, answer: Answer, setting: Setting) -> Plannin
 
 
 def _runs_here(plan: ClassPlan) -> bool:
-    return plan.rolled_out and len(plan.pools) == 1 and plan.pool.nodes_per_replica == 1
+    return plan.rolled_out and len(plan.pools) == 1
 
 
 def _infeasible(answer: Answer) -> Verdict:
@@ -93,10 +93,8 @@ def _not_rolled_out(plan: ClassPlan, asked: bool) -> Verdict:
     where = f"on class {plan.class_name}"
     if asked:
         what = f"spec.parallelism.strategy is Disaggregated; the plan {where} is {layouts}"
-    elif len(plan.pools) > 1:
-        what = f"only prefill and decode apart keep the promise {where}: {layouts}"
     else:
-        what = f"only a replica over {plan.pool.nodes_per_replica} nodes keeps the promise {where}: {layouts}"
+        what = f"only prefill and decode apart keep the promise {where}: {layouts}"
     return no(
         Reason.NOT_ROLLED_OUT,
         f"{what}, {count(plan.accelerators, 'accelerator')}; status.plan shows it, and this version does not roll it"

@@ -1,6 +1,6 @@
-"""What a raw pod says about its replica. Pure; no shape of a pod raises.
+"""What a raw pod says about itself. Pure; no shape of a pod raises.
 
-Revision and slot come from the pod's name, which nobody can edit, not from labels, which anybody can.
+Revision, slot and rank come from the pod's name, which nobody can edit, not from labels, which anybody can.
 """
 
 import re
@@ -13,10 +13,11 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.values import Quantity
 from modelfleet.core import raw
-from modelfleet.core.failures import Failure, pod_failure
+from modelfleet.core.failures import Failure, pod_failure, worker_status
+from modelfleet.core.placement.project import pinned_node
 
 _SKEW_S = 60.0  # two clocks that differ more say nothing about an age
-_NAME = re.compile(r".-([0-9a-f]{8})-(0|[1-9][0-9]{0,5})$")
+_NAME = re.compile(r".-([0-9a-f]{8})-(0|[1-9][0-9]{0,5})(?:-([1-9][0-9]{0,3}))?$")
 _LACK = re.compile(r"Insufficient ([A-Za-z0-9./_-]*[A-Za-z0-9])")
 _POD_SLOTS = "pods"
 _NO_POD_SLOT = "Too many pods"
@@ -25,12 +26,15 @@ _PREEMPTION = re.compile(r"\s*(preemption|no new claims to deallocate):?.*", re.
 
 @dataclass(frozen=True, kw_only=True)
 class PodView:
-    """One replica as it is observed.
+    """One pod as it is observed; it is rank `rank` of a replica.
 
     `revision` and `slot` are None for a pod whose name is not one that we give. `serving`: the label that the Service
     selects is on. `unschedulable`: the scheduler's words where it found no node, else empty; `lacks`: what it names as
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
-    resource name, in CPU cores, bytes, accelerators; one `pods`.
+    resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
+    `node`: where it is, or where its affinity pins it, else empty. `running`: the kubelet runs it. `started`: its
+    worker ran at least once. `scheduled_at`: when it got its node;
+    `unready_since`: since when it is not Ready, None while it is.
     """
 
     name: str
@@ -48,6 +52,13 @@ class PodView:
     failure: Failure | None = None
     created_at: datetime | None = None
     requests: Mapping[str, float] = field(default_factory=dict)
+    rank: int = 0
+    gates: tuple[str, ...] = ()
+    node: str = ""
+    running: bool = False
+    started: bool = False
+    scheduled_at: datetime | None = None
+    unready_since: datetime | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -61,12 +72,13 @@ def view(pod: Any, deployment: str) -> PodView:
     finished = phase in ("Failed", "Succeeded")
     terminating = raw.at(pod, "metadata", "deletionTimestamp") is not None
     ready = not finished and not terminating and _condition(pod, "Ready").get("status") == "True"
-    placed = bool(raw.text(pod, "spec", "nodeName"))
+    node = raw.text(pod, "spec", "nodeName")
+    placed = bool(node)
     scheduled = _condition(pod, "PodScheduled")
     stuck = not placed and not finished and scheduled.get("status") == "False"
     stuck = stuck and scheduled.get("reason") == "Unschedulable"
     said = _PREEMPTION.sub("", raw.text(scheduled, "message")) if stuck else ""
-    revision, slot = _identity(raw.name(pod), deployment)
+    revision, slot, rank = _identity(raw.name(pod), deployment)
     return PodView(
         name=raw.name(pod),
         uid=raw.uid(pod),
@@ -83,6 +95,13 @@ def view(pod: Any, deployment: str) -> PodView:
         failure=None if ready or terminating else pod_failure(pod),
         created_at=raw.instant(pod, "metadata", "creationTimestamp"),
         requests=_requests(pod),
+        rank=rank,
+        gates=tuple(gate for each in raw.items(pod, "spec", "schedulingGates") if (gate := raw.text(each, "name"))),
+        node=node or pinned_node(pod),
+        running=phase == "Running" and not terminating,
+        started=_has_started(pod, ready),
+        scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
+        unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
     )
 
 
@@ -94,12 +113,18 @@ def elapsed_s(since: datetime | None, now: datetime) -> float:
     return inf if seconds < -_SKEW_S else max(0.0, seconds)
 
 
-def _identity(name: str, deployment: str) -> tuple[str | None, int | None]:
+def _identity(name: str, deployment: str) -> tuple[str | None, int | None, int]:
     found = _NAME.search(name)
     if found is None:
-        return None, None
-    revision, slot = found[1], int(found[2])
-    return (revision, slot) if names.pod(deployment, revision, slot) == name else (None, None)
+        return None, None, 0
+    revision, slot, rank = found[1], int(found[2]), int(found[3] or 0)
+    return (revision, slot, rank) if names.pod(deployment, revision, slot, rank) == name else (None, None, 0)
+
+
+def _has_started(pod: Any, ready: bool) -> bool:
+    container = worker_status(pod)
+    ran = any(raw.mapping(container, "state", kind) for kind in ("running", "terminated"))
+    return ready or ran or raw.integer(container, "restartCount") > 0
 
 
 def _condition(pod: Any, kind: str) -> dict[str, Any]:

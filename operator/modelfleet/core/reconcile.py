@@ -5,28 +5,37 @@ an unchanged world gives no effects and the same status.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
+from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import Children, observe
+from modelfleet.core.cordon import freed, on_cordoned_nodes
 from modelfleet.core.corrected import decide_corrected
-from modelfleet.core.drift import image_edited, labels_kept, put_back
-from modelfleet.core.effects import Apply, Create, Delete, Effect, Outcome
+from modelfleet.core.course import Course, Trial, decide_course
+from modelfleet.core.disruption import keep_budget, pods_to_leave
+from modelfleet.core.drain import Terms
+from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.events import events
-from modelfleet.core.intent import Intent
-from modelfleet.core.plan import Plan
-from modelfleet.core.pods import PodView, view
+from modelfleet.core.group_life import Life
+from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.intent import Intent, Wish
+from modelfleet.core.isolation import fenced, keep_policies
+from modelfleet.core.kept import entry, keep_beside, state_of
+from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
+from modelfleet.core.notice import within_notice
+from modelfleet.core.pods import view
 from modelfleet.core.promise import keep_promise
-from modelfleet.core.render.metadata import Owner, metadata
-from modelfleet.core.render.pod import pod, pod_labels
-from modelfleet.core.render.service import service
+from modelfleet.core.render.metadata import Owner
+from modelfleet.core.replicas import decide_replicas
 from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
-from modelfleet.core.rollout import SURGE, Scene, Step, decide_step, hold
+from modelfleet.core.rollout import Scene, Step, decide_step
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
+from modelfleet.core.upkeep import keep_pods, keep_services
 from modelfleet.core.verdicts import verdicts
 
 LOOK_AGAIN_S = 30.0
@@ -50,49 +59,125 @@ def plan(world: World) -> Outcome:
     children = observe(world, owner)
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
-    intent = decide_corrected(world, children, known, pods)
-    revision = current(intent.wish.digest, intent.wish.plan, known) if intent.wish else None
-    step = _step(world, children, pods, intent, revision)
-    promised = keep_promise(children, intent.wish.deployment) if intent.wish else ()
-    pinning = (*keep(children, revision), *promised) if revision is not None else ()
-    effects = (*intent.effects, *pinning, *_effects(children, pods, step, revision, known))
+    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
+    fleet = replicas(pods, plans)
+    intent, course = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
+    moves = _moves(
+        Ground(world=world, children=children, fleet=fleet, plans=plans, classes=intent.classes), intent, course
+    )
+    step = moves.step
+    effects = (
+        *_kept(children, intent, course, moves.life),
+        *(keep_promise(children, intent.wish.deployment) if intent.wish else ()),
+        *_budget(children, fleet, step, intent, course),
+        *within_notice(_effects(children, fleet, moves, course, known), fleet, plans, intent.classes, world.cluster),
+    )
     situation = Situation(
         world=world,
         children=children,
         intent=intent,
-        pods=pods,
+        fleet=fleet,
         step=step,
-        revision=revision,
+        life=moves.life,
+        placing=moves.placing,
+        revision=course.goal if course else None,
+        course=course,
         known=known,
         moves=bool(effects),
     )
     said = verdicts(situation)
-    return Outcome(effects, report(situation, said), events(situation, said), _wake_after_s(situation))
+    return Outcome(
+        effects,
+        report(situation, said),
+        events(situation, said),
+        _wake_after_s(situation),
+        moves.placing.reservations,
+        moves.placing.waits_for_room,
+    )
 
 
-def _step(
-    world: World,
-    children: Children,
-    pods: tuple[PodView, ...],
-    intent: Intent,
-    revision: Revision | None,
-) -> Step:
-    if intent.wish is None or revision is None or _plan_blocked(children, revision):
-        return hold(pods)
-    replicas = intent.wish.replicas.replicas
-    reach = range(replicas + SURGE + len(children.pods) + len(children.foreign))
-    taken = (slot for slot in reach if children.pod_name_exists(names.pod(children.owner.name, revision.name, slot)))
-    return decide_step(
-        Scene(
-            revision=revision.name,
-            replicas=replicas,
-            pods=pods,
-            held_slots=frozenset(taken),
-            not_serving_s=dict(world.not_serving_s),
-            propagation_s=world.settings.propagation_s,
+def _course(
+    world: World, children: Children, fleet: tuple[Replica, ...], intent: Intent, known: dict[str, Revision]
+) -> tuple[Intent, Course | None]:
+    """Which revision the replicas move to, and the wish as that revision has it; None without a wish."""
+    wish = intent.wish
+    if wish is None:
+        return intent, None
+    spec = wish.deployment.spec
+    course = decide_course(
+        Trial(
+            wanted=current(wish.digest, wish.plan, known, raw.mapping(world.deployment, "spec")),
+            known=known,
+            fleet=fleet,
+            replicas=wish.replicas.replicas,
+            rollout=spec.rollout,
+            kept=entry(state_of(children), names.ROLLOUT_KEY),
             now=world.now,
         )
     )
+    goal = course.goal
+    if goal.digest == wish.digest:
+        return intent, course
+    replicas = decide_replicas(spec.scaling, raw.mapping(world.deployment, "metadata"), goal.plan)
+    return replace(intent, wish=replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)), course
+
+
+def _kept(children: Children, intent: Intent, course: Course | None, life: Life) -> tuple[Effect, ...]:
+    """The intent's effects, with what the course and the replicas' life keep in NAME-state."""
+    parts = {names.ROLLOUT_KEY: course.kept if course else None, names.GROUPS_KEY: life.kept}
+    entries = {key: part for key, part in parts.items() if part is not None}
+    return keep_beside(children, intent.effects, entries) if entries else intent.effects
+
+
+def _moves(ground: Ground, intent: Intent, course: Course | None) -> Moves:
+    wish = intent.wish
+    if wish is None or course is None or _plan_blocked(ground.children, course.goal):
+        return stand_still(ground.fleet)
+    ground = replace(ground, plans={**ground.plans, course.goal.name: course.goal.plan})
+    return decide_moves(ground, wish, course, lambda fleet, short: _step(ground, fleet, wish, course, short))
+
+
+def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course, short: Short) -> Step:
+    world, children = ground.world, ground.children
+    goal, rollout, wanted = course.goal, wish.deployment.spec.rollout, wish.replicas.replicas
+    reach = range(wanted + rollout.max_surge + len(children.pods) + len(children.foreign))
+    taken = (slot for slot in reach if _slot_held(children, goal, slot))
+    return decide_step(
+        Scene(
+            revision=goal.name,
+            replicas=wanted,
+            fleet=fleet,
+            held_slots=frozenset(taken),
+            drains=Terms(
+                propagation_s=world.settings.propagation_s,
+                out_s=dict(world.not_serving_s),
+                work=freed(world.cluster, fleet, goal.plan.resource_name),
+            ),
+            now=world.now,
+            surge=rollout.max_surge,
+            missing=decide_spare(rollout, wanted, goal.plan).missing,
+            paused=course.paused,
+            moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
+            short=short,
+        )
+    )
+
+
+def _budget(
+    children: Children, fleet: tuple[Replica, ...], step: Step, intent: Intent, course: Course | None
+) -> Iterator[Effect]:
+    """What Kubernetes may evict; as it was while nothing is wanted."""
+    if intent.wish is None or course is None:
+        return
+    wish, plan = intent.wish, course.goal.plan
+    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan)
+    yield from keep_budget(children, pods_to_leave(fleet, step.victims, plan.nodes, spare))
+
+
+def _slot_held(children: Children, revision: Revision, slot: int) -> bool:
+    """Whether any pod name of a replica is taken."""
+    ranks = range(revision.plan.nodes)
+    return any(children.pod_name_exists(names.pod(children.owner.name, revision.name, slot, rank)) for rank in ranks)
 
 
 def _plan_blocked(children: Children, revision: Revision) -> bool:
@@ -101,69 +186,39 @@ def _plan_blocked(children: Children, revision: Revision) -> bool:
 
 def _effects(
     children: Children,
-    pods: tuple[PodView, ...],
-    step: Step,
-    revision: Revision | None,
+    fleet: tuple[Replica, ...],
+    moves: Moves,
+    course: Course | None,
     known: dict[str, Revision],
 ) -> Iterator[Effect]:
-    """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `revision`) nothing
+    """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `course`) nothing
     is made for a deployment that has no pods."""
-    used = frozenset(pod.revision for pod in pods if pod.revision)
+    revision, wanted = (course.goal, course.wanted) if course else (None, None)
+    used = frozenset(pod.revision for replica in fleet for pod in replica.pods if pod.revision)
+    if wanted is not None:
+        yield from keep(children, wanted)
     for name in sorted(used & known.keys()):
-        if revision is None or name != revision.name:
+        if wanted is None or name != wanted.name:
             yield from keep_config_map(children, known[name])
-    for victim in step.delete:
-        yield Delete("v1", "Pod", victim.name, victim.uid)
-    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
-    yield from _keep_pods(children, pods, step, plans)
-    if revision is not None or pods:
-        yield from _keep_service(children)  # beside the pods, which need none: its address takes a while to be found
-    if revision is not None:
-        for slot in step.create:
-            yield Create(pod(children.owner, revision.name, slot, revision.plan))
-        yield from let_go(children, used | {revision.name}, known)
-
-
-def _keep_service(children: Children) -> Iterator[Effect]:
-    manifest = service(children.owner)
-    name = raw.name(manifest)
-    if name in children.services:
-        yield from put_back(children.services[name], manifest)
-    elif ("Service", name) not in children.foreign:
-        yield Create(manifest)
-
-
-def _keep_pods(children: Children, pods: tuple[PodView, ...], step: Step, plans: dict[str, Plan]) -> Iterator[Effect]:
-    """Puts labels (and an edited image) back, and switches the serving label of pods that leave or come back."""
-    off, on, deleted = ({one.uid for one in group} for group in (step.off, step.on, step.delete))
-    for one in pods:
-        if one.terminating or one.finished or one.uid in deleted:
-            continue
-        serving = one.uid not in off and (one.serving or one.uid in on)
-        observed = children.pods[one.name]
-        manifest: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata(children.owner, one.name, _labels(one, serving)),
-        }
-        image = plans[one.revision].image if one.revision in plans else ""
-        if image and image_edited(observed, image):
-            manifest["spec"] = {"containers": [{"name": names.WORKER_CONTAINER, "image": image}]}
-        if "spec" in manifest or not labels_kept(observed, manifest):
-            yield Apply(manifest, one.uid)
-
-
-def _labels(one: PodView, serving: bool) -> dict[str, str]:
-    """A pod's labels; of one whose name we would not have given only the label that drains it."""
-    if one.revision is None or one.slot is None:
-        return {names.SERVING_LABEL: "true" if serving else "false"}
-    return pod_labels(one.revision, one.slot, serving)
+    for victim in moves.step.delete:
+        yield from (Delete("v1", "Pod", pod.name, pod.uid) for pod in victim.pods if not pod.terminating)
+    plans = {name: each.plan for name, each in known.items()} | ({revision.name: revision.plan} if revision else {})
+    yield from keep_pods(children, fleet, moves.step, plans)
+    yield from keep_policies(children, fenced(fleet, moves.placing.creates))
+    if revision is not None or fleet:
+        grouped = (name for name in used | ({revision.name} if revision else set()) if name in plans)
+        yield from keep_services(children, [name for name in sorted(grouped) if plans[name].nodes > 1])
+    if revision is not None and wanted is not None:
+        yield from moves.placing.creates
+        yield from moves.placing.lifts
+        yield from let_go(children, used | {revision.name, wanted.name}, known)
 
 
 def _wake_after_s(s: Situation) -> float | None:
     """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
-    Job that reads the model, or that of nodes, which are not watched."""
+    Job that reads the model, that of nodes, which are not watched, or a rollout's deadline."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
-    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes)
+    deadline = s.course.wake_after_s if s.course else None
+    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes, deadline, s.life.wake_after_s)
     return min((time for time in times_s if time is not None), default=None)

@@ -5,7 +5,7 @@ whatever this operator would plan today; a spec that is set back finds its old r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from modelfleet.api import names
@@ -20,17 +20,22 @@ from modelfleet.core.render.revision import controller_revision
 
 _HIGHEST = 2**63 - 1  # what the API server can store
 
+NOT_PINNED = {"scaling", "rollout", "economics"}
+"""Parts of a spec that no plan is made from: going back to a revision leaves them as they are."""
+
 HISTORY_LIMIT = 10
 """Revisions without pods that are kept, so that a spec that is set back finds its plan again."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A pinned plan. `number` orders revisions; `digest` is the whole hash of the inputs."""
+    """A pinned plan. `number` orders revisions; `digest` is the whole hash of the inputs; `spec` is what of the user's
+    spec it was made from, None where a version before there was a rollback has pinned it."""
 
     digest: str
     number: int
     plan: Plan
+    spec: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -46,24 +51,28 @@ def pinned(children: Children) -> dict[str, Revision]:
         plan = read(raw.at(item, "data", "plan"))
         revision = digest[:REVISION_DIGITS]
         if plan is not None and name == names.revision(children.owner.name, revision):
-            found[revision] = Revision(digest, raw.integer(item, "revision"), plan)
+            spec = raw.at(item, "data", "spec")
+            kept = spec if isinstance(spec, Mapping) else None
+            found[revision] = Revision(digest, raw.integer(item, "revision"), plan, kept)
     return found
 
 
-def current(digest: str, fresh: Plan, known: Mapping[str, Revision]) -> Revision:
-    """The revision of these inputs: the pinned one if there is one, else a new one with the `fresh` plan. It has the
-    highest number of all."""
+def current(digest: str, fresh: Plan, known: Mapping[str, Revision], spec: Mapping[str, Any]) -> Revision:
+    """The revision of these inputs: the pinned one if there is one, else a new one with the `fresh` plan, made from the
+    raw `spec`. It has the highest number of all."""
     stored = known.get(digest[:REVISION_DIGITS])
     plan = stored.plan if stored is not None and stored.digest == digest else fresh
     others = [other.number for other in known.values() if other is not stored]
     highest = max(others, default=0)
     number = stored.number if stored is not None and stored.number > highest else min(highest + 1, _HIGHEST)
-    return Revision(digest, number, plan)
+    if stored is not None and stored.digest == digest:
+        return Revision(digest, number, plan, stored.spec)
+    return Revision(digest, number, plan, {key: part for key, part in spec.items() if key not in NOT_PINNED})
 
 
 def keep(children: Children, wanted: Revision) -> list[Effect]:
     """The effects that pin `wanted` and hand it to its workers."""
-    revision = controller_revision(children.owner, wanted.digest, wanted.plan, wanted.number)
+    revision = controller_revision(children.owner, wanted.digest, wanted.plan, wanted.number, wanted.spec)
     stored = children.revisions.get(raw.name(revision))
     effects: list[Effect] = []
     if stored is None:

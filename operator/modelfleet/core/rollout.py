@@ -1,194 +1,208 @@
-"""One step of the pods towards the plan, computed from what is observed. Pure.
+"""One step of the replicas towards the plan, computed from what is observed. Pure.
 
 Nothing here remembers an earlier step: the film of a rollout is this function, called again on what came of it.
 
-How one step chooses (`n` replicas are wanted; a pod is old if another revision made it):
+How one step chooses. `n` replicas are wanted. One is old if another revision made it, or if it must leave its node;
+the others are current. `surge` may be above `n` while old ones live, and `missing` may be missing in place.
 
 | what is observed | what is done |
 | --- | --- |
-| a pod ended (evicted, refused by the node) | deleted and replaced, a young one only when it is RETRY_S old |
-| an old pod that cannot come up (no image, crash loop, no node) | deleted: it serves nobody (LeaderWorkerSet#567) |
-| fewer than `n` current pods | created, all at once; while old ones live, at most one pod above `n` |
-| a current pod is Ready and more than `n` are Ready | one old one is drained for each above `n` |
-| the new pod has no room, and an old one holds as much as it needs | one old pod makes room first, at most one
-  replica short (KServe#5452) |
-| more current pods than `n` | broken, not Ready, highest slot: in this order they leave |
-
-Draining is the serving label off, then the propagation time, then DELETE; a pod that is not Ready gets no traffic and
-is deleted at once. What already drains is preferred as a victim, so that two reconciles never choose different ones.
+| one ended (evicted, refused by the node, a rank lost) | deleted and replaced, a young one when it is RETRY_S old |
+| an old one that cannot come up (no image, crash loop, no node) | deleted: it serves nobody (LeaderWorkerSet#567) |
+| fewer than `n` current ones | created, all at once; while old ones live, up to `surge` above `n` |
+| a current one is Ready and more than `n` are Ready | one old one is drained for each above `n` |
+| the new one has no room, and an old one holds as much as it needs | old ones make room first, at most `missing`
+  replicas short (KServe#5452); with `missing` 0 the rollout is blocked |
+| `surge` is 0 | old ones make room first, without waiting for a sign that there is none |
+| more current ones than `n` | the best victims leave (drain.py) |
+| the rollout is paused | no revision is old: what runs stays, and what is missing is made of `revision` |
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from modelfleet.core.pods import PodView, elapsed_s
+from modelfleet.core.drain import Terms, first_to_leave, leave
+from modelfleet.core.groups import Replica
+from modelfleet.core.pods import elapsed_s
 
 RETRY_S = 30.0
-"""A pod that ends younger than this is replaced when it is this old: a node that refuses pods gets two a minute."""
+"""What ends younger than this is replaced when it is this old: a node that refuses pods gets two a minute."""
 
 SURGE_PATIENCE_S = 30.0
-"""How long the scheduler (or a cluster autoscaler's first answer) is waited for before an old pod makes room."""
-
-SURGE = 1
+"""How long the scheduler (or a cluster autoscaler's first answer) is waited for before an old replica makes room."""
 
 
 class Way(StrEnum):
     """How the current revision replaces an old one."""
 
-    NONE = "None"  # no old pods
-    SURGE = "Surge"  # the new pod first
-    DELETE_FIRST = "DeleteFirst"  # an old pod makes room
-    BLOCKED = "Blocked"  # no room, and no old pod holds enough of it, or no node is fit at all
+    NONE = "None"  # no old replicas
+    SURGE = "Surge"  # the new replica first
+    DELETE_FIRST = "DeleteFirst"  # an old one makes room
+    BLOCKED = "Blocked"  # no room, and no old one holds enough of it or none may be missing, or no node is fit at all
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What a step is computed from. `pods` are ours; `held_slots` are slots of the current revision whose pod name is
-    taken by anything that exists."""
+    """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod name
+    that is taken by anything that exists. `drains` is by the uid of a leader's pod, and so is `moving`: those that must
+    leave their nodes. `short`: what a new replica needs of what there is no room for, as the placer says; None where it
+    says nothing."""
 
     revision: str
     replicas: int
-    pods: tuple[PodView, ...]
+    fleet: tuple[Replica, ...]
     held_slots: frozenset[int]
-    not_serving_s: dict[str, float]
-    propagation_s: float
+    drains: Terms
     now: datetime
+    surge: int = 1
+    missing: int = 1
+    paused: bool = False
+    moving: frozenset[str] = field(default=frozenset())
+    short: Mapping[str, float] | None = None
+
+    def is_old(self, replica: Replica) -> bool:
+        """Whether it is to be replaced."""
+        if replica.uid in self.moving or replica.revision is None:
+            return True
+        return replica.revision != self.revision and not self.paused
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What to do now. `off` and `on` are pods whose serving label is to change; `victims` are all that are to leave."""
+    """What to do now. `off` and `on` are those whose serving label is to change; `victims` are all that are to leave,
+    by their uids."""
 
     create: tuple[int, ...] = ()
-    delete: tuple[PodView, ...] = ()
-    off: tuple[PodView, ...] = ()
-    on: tuple[PodView, ...] = ()
+    delete: tuple[Replica, ...] = ()
+    off: tuple[Replica, ...] = ()
+    on: tuple[Replica, ...] = ()
     victims: frozenset[str] = frozenset()
     way: Way = Way.NONE
     wake_after_s: float | None = None
 
 
 def decide_step(scene: Scene) -> Step:
-    """The step. Every pod of the scene is left alone, deleted, drained, or put back to serving."""
-    live = [pod for pod in scene.pods if not pod.terminating]
+    """The step. Every replica of the scene is left alone, deleted, drained, or put back to serving."""
+    live = [replica for replica in scene.fleet if not replica.terminating]
     ended, retry_s = _ended(scene, live)
-    due = {pod.name for pod in ended}
-    standing = [pod for pod in live if pod.name not in due]
-    old = [pod for pod in standing if pod.revision != scene.revision]
-    current = [pod for pod in standing if pod.revision == scene.revision]
+    due = {replica.name for replica in ended}
+    standing = [replica for replica in live if replica.name not in due]
+    old = [replica for replica in standing if scene.is_old(replica)]
+    current = [replica for replica in standing if not scene.is_old(replica)]
     way = _way(scene, old, current)
-    victims = [*_old_victims(scene, old, current, way), *_surplus(current, scene.replicas)]
-    leaving = {pod.uid for pod in victims}
-    delete, off, drain_s = _leave(scene, victims)
-    staying = [pod for pod in standing if pod.uid not in leaving]
-    gone = {pod.uid for pod in delete}
+    victims = [*_old_victims(scene, old, current, way), *_surplus(scene, current)]
+    leaving = {replica.uid for replica in victims}
+    going = leave(victims, scene.drains)
+    staying = [replica for replica in standing if replica.uid not in leaving]
+    gone = {replica.uid for replica in going.delete}
     return Step(
-        create=_create(scene, current, [pod for pod in old if pod.uid not in gone]),
-        delete=(*ended, *delete),
-        off=tuple(off),
-        on=tuple(pod for pod in staying if not pod.serving and not pod.finished),
-        victims=frozenset(leaving | {pod.uid for pod in ended}),
+        create=_create(scene, [replica for replica in old if replica.uid not in gone], current),
+        delete=(*ended, *going.delete),
+        off=going.off,
+        on=tuple(replica for replica in staying if not replica.serving and not replica.finished),
+        victims=frozenset(leaving | {replica.uid for replica in ended}),
         way=way,
-        wake_after_s=_earliest(retry_s, drain_s, _patience_left_s(scene, old, current)),
+        wake_after_s=_earliest(retry_s, going.wake_after_s, _patience_left_s(scene, old, current)),
     )
 
 
-def hold(pods: Iterable[PodView]) -> Step:
-    """The step while nothing may be decided: every pod stays, and one whose label was edited serves again."""
-    return Step(on=tuple(pod for pod in pods if not (pod.terminating or pod.finished or pod.serving)))
+def hold(replicas: Iterable[Replica]) -> Step:
+    """The step while nothing may be decided: every replica stays, and one whose label was edited serves again."""
+    return Step(
+        on=tuple(replica for replica in replicas if not (replica.terminating or replica.finished or replica.serving))
+    )
 
 
-def _ended(scene: Scene, live: list[PodView]) -> tuple[list[PodView], float | None]:
-    """Ended pods that are due for replacement, and when the next one is."""
-    ended = [pod for pod in live if pod.finished]
-    waits = {pod.uid: _retry_left_s(scene, pod) for pod in ended}
-    due = [pod for pod in ended if waits[pod.uid] <= 0]
+def _ended(scene: Scene, live: list[Replica]) -> tuple[list[Replica], float | None]:
+    """Ended replicas that are due for replacement, and when the next one is."""
+    ended = [replica for replica in live if replica.finished]
+    waits = {replica.uid: _retry_left_s(scene, replica) for replica in ended}
+    due = [replica for replica in ended if waits[replica.uid] <= 0]
     return due, _earliest(*(wait for wait in waits.values() if wait > 0))
 
 
-def _retry_left_s(scene: Scene, pod: PodView) -> float:
-    if pod.revision != scene.revision:
+def _retry_left_s(scene: Scene, replica: Replica) -> float:
+    if replica.revision != scene.revision:
         return 0.0  # it is not going to be created again
-    return RETRY_S - elapsed_s(pod.created_at, scene.now)
+    return RETRY_S - elapsed_s(replica.created_at, scene.now)
 
 
-def _way(scene: Scene, old: list[PodView], current: list[PodView]) -> Way:
+def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
     if not old:
         return Way.NONE
-    stuck = _without_node(current)
-    if stuck is None or elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
-        return Way.SURGE
-    if not stuck.lacks:
+    lack = _lack(scene, old, current)
+    if lack is None:
+        return Way.SURGE if scene.surge else Way.DELETE_FIRST
+    if not lack:
         return Way.BLOCKED  # no node is fit for it, however empty
-    if any(pod.terminating for pod in scene.pods):
+    if any(replica.terminating for replica in scene.fleet):
         return Way.SURGE  # room is about to be free
-    return Way.DELETE_FIRST if any(_makes_room(pod, stuck) for pod in old) else Way.BLOCKED
+    makes_room = scene.missing > 0 and any(_makes_room(scene, replica, lack) for replica in old)
+    return Way.DELETE_FIRST if makes_room else Way.BLOCKED
 
 
-def _without_node(current: list[PodView]) -> PodView | None:
-    """The current pod that has no node."""
-    return next((pod for pod in current if pod.unschedulable), None)
+def _lack(scene: Scene, old: list[Replica], current: list[Replica]) -> Mapping[str, float] | None:
+    """What a new replica needs of what there is too little of; empty where no node is fit; None where it has room, or
+    the scheduler may still find some, or none is to be made."""
+    stuck = _without_node(current)
+    if stuck is None:
+        return scene.short if _to_make(scene, old, current) > 0 else None
+    if elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
+        return None
+    return {name: stuck.requests.get(name, 0.0) for name in stuck.lacks}
 
 
-def _makes_room(old: PodView, stuck: PodView) -> bool:
-    """Whether an old pod leaves enough of everything that `stuck` is said to lack."""
-    return old.placed and all(old.requests.get(name, 0.0) >= stuck.requests.get(name, 0.0) for name in stuck.lacks)
+def _without_node(current: list[Replica]) -> Replica | None:
+    """The current replica that has no node."""
+    return next((replica for replica in current if replica.unschedulable), None)
 
 
-def _old_victims(scene: Scene, old: list[PodView], current: list[PodView], way: Way) -> list[PodView]:
-    """Old pods that leave now: the hopeless at once, the others as far as the Ready ones allow."""
-    hopeless = [pod for pod in old if pod.hopeless or pod.unschedulable]
-    rest = sorted((pod for pod in old if not (pod.hopeless or pod.unschedulable)), key=_leaves_first)
-    up = sum(pod.ready for pod in [*rest, *current])
-    floor = scene.replicas
+def _makes_room(scene: Scene, old: Replica, lack: Mapping[str, float]) -> bool:
+    """Whether an old replica leaves enough of what is lacking. What is on a cordoned node frees what nobody may use."""
+    if not old.placed or (old.uid in scene.moving and lack):
+        return False
+    return all(old.requests.get(name, 0.0) >= amount for name, amount in lack.items())
+
+
+def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: Way) -> list[Replica]:
+    """Old replicas that leave now: the hopeless at once, the others as far as the Ready ones allow."""
+    hopeless = [replica for replica in old if replica.hopeless or replica.unschedulable]
+    others = [replica for replica in old if not (replica.hopeless or replica.unschedulable)]
+    rest = first_to_leave(others, scene.revision, scene.drains.work)
+    up = sum(replica.ready for replica in [*rest, *current])
     if way is Way.DELETE_FIRST:
-        floor -= 1
-        stuck = _without_node(current)
-        useful = [pod for pod in rest if stuck is not None and _makes_room(pod, stuck)]
-        idle = [pod for pod in useful if not pod.ready]
-        return [*hopeless, *(idle[:1] or useful[: max(0, up - floor)][:1])]
-    spare = max(0, up - floor)
-    proved = any(pod.ready for pod in current)
-    idle = [pod for pod in rest if not pod.ready] if proved or not scene.replicas else []
-    ready = [pod for pod in rest if pod.ready]
-    return [*hopeless, *idle, *ready[:spare]]
+        lack = _lack(scene, old, current) or {}
+        useful = [replica for replica in rest if _makes_room(scene, replica, lack)]
+        idle = [replica for replica in useful if not replica.ready]
+        spare = max(0, up - (scene.replicas - scene.missing))
+        return [*hopeless, *(idle[:1] or useful[:spare])]
+    proved = any(replica.ready for replica in current)
+    idle = [replica for replica in rest if not replica.ready] if proved or not scene.replicas else []
+    ready = [replica for replica in rest if replica.ready]
+    return [*hopeless, *idle, *ready[: max(0, up - scene.replicas)]]
 
 
-def _surplus(current: list[PodView], replicas: int) -> list[PodView]:
-    return sorted(current, key=_leaves_first)[: max(0, len(current) - replicas)]
+def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
+    mixed = len({replica.revision for replica in current}) > 1  # a rollout that is paused keeps what it has made
+    above = max(0, len(current) - scene.replicas - (scene.surge if mixed else 0))
+    return first_to_leave(current, scene.revision, scene.drains.work)[:above]
 
 
-def _leaves_first(pod: PodView) -> tuple[bool, bool, bool, bool, int, str]:
-    """Orders victims: already draining, ended, broken, not Ready, highest slot."""
-    slot = -1 if pod.slot is None else pod.slot
-    return (pod.serving or not pod.ready, not pod.finished, not pod.failure, pod.ready, -slot, pod.name)
-
-
-def _leave(scene: Scene, victims: list[PodView]) -> tuple[list[PodView], list[PodView], float | None]:
-    """Of `victims`: those to delete, those whose label goes off, and when the next one is due."""
-    delete, off, waits = [], [], []
-    for pod in victims:
-        if not pod.ready:
-            delete.append(pod)
-        elif pod.serving:
-            off.append(pod)
-            waits.append(scene.propagation_s)
-        elif (left := scene.propagation_s - scene.not_serving_s.get(pod.uid, 0.0)) > 0:
-            waits.append(left)
-        else:
-            delete.append(pod)
-    return delete, off, _earliest(*waits)
-
-
-def _create(scene: Scene, current: list[PodView], old: list[PodView]) -> tuple[int, ...]:
-    """The lowest free slots for what is missing. While old pods live, at most SURGE pods are above `replicas`, and none
-    is created while one has no node."""
+def _to_make(scene: Scene, old: list[Replica], current: list[Replica]) -> int:
+    """How many are missing. While old ones live, at most `surge` are above `replicas`, and none is made while one has
+    no node."""
     missing = scene.replicas - len(current)
-    if old:
-        room = scene.replicas + SURGE - len(current) - len(old)
-        missing = 0 if any(pod.unschedulable for pod in current) else min(missing, room)
+    if not old:
+        return missing
+    room = scene.replicas + scene.surge - len(current) - len(old)
+    return 0 if any(replica.unschedulable for replica in current) else min(missing, room)
+
+
+def _create(scene: Scene, old: list[Replica], current: list[Replica]) -> tuple[int, ...]:
+    """The lowest free slots for what is missing."""
+    missing = _to_make(scene, old, current)
     slots: list[int] = []
     slot = 0
     while len(slots) < missing:
@@ -198,7 +212,7 @@ def _create(scene: Scene, current: list[PodView], old: list[PodView]) -> tuple[i
     return tuple(slots)
 
 
-def _patience_left_s(scene: Scene, old: list[PodView], current: list[PodView]) -> float | None:
+def _patience_left_s(scene: Scene, old: list[Replica], current: list[Replica]) -> float | None:
     stuck = _without_node(current) if old else None
     if stuck is None:
         return None

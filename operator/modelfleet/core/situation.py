@@ -1,13 +1,19 @@
 """Everything that a status tells about: what is wanted, what is observed, what is being done. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from modelfleet.api import names
 from modelfleet.core import raw
+from modelfleet.core.capacity import Spare, decide_spare
 from modelfleet.core.children import Children, is_left_over, name_taken
+from modelfleet.core.cordon import on_cordoned_nodes
+from modelfleet.core.course import Course
+from modelfleet.core.group_life import Life
+from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
-from modelfleet.core.pods import PodView
+from modelfleet.core.placing import Placing
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
 from modelfleet.core.snapshot import World
@@ -16,52 +22,73 @@ from modelfleet.core.snapshot import World
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """One observed moment with what was decided about it. `revision` is the wanted one, None without a wish; `known`
-    are all readable revisions by name; `moves` says whether this step writes anything."""
+    are all readable revisions by name; `fleet` is every replica that exists; `moves` says whether this step writes
+    anything."""
 
     world: World
     children: Children
     intent: Intent
-    pods: tuple[PodView, ...]
+    fleet: tuple[Replica, ...]
     step: Step
+    life: Life
+    placing: Placing
     revision: Revision | None
+    course: Course | None
     known: dict[str, Revision]
     moves: bool
 
     @cached_property
-    def replicas(self) -> tuple[PodView, ...]:
-        """Pods that stand for a replica: they exist, have not ended and are not being drained."""
-        leaving = (pod for pod in self.pods if not pod.serving and pod.uid in self.step.victims)
-        gone = {pod.uid for pod in leaving}
-        return tuple(pod for pod in self.pods if not (pod.terminating or pod.finished or pod.uid in gone))
+    def spare(self) -> Spare | None:
+        """How many replicas may be missing; None without a wish."""
+        wish = self.intent.wish
+        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan) if wish else None
 
     @cached_property
-    def serving(self) -> tuple[PodView, ...]:
+    def cordoned(self) -> Mapping[str, str]:
+        """The cordoned node of each standing replica that must leave it, by uid."""
+        return on_cordoned_nodes(self.world.cluster, self.replicas)
+
+    @cached_property
+    def replicas(self) -> tuple[Replica, ...]:
+        """Those that stand: they exist, have not ended and are not being drained."""
+        leaving = (replica for replica in self.fleet if not replica.serving and replica.uid in self.step.victims)
+        gone = {replica.uid for replica in leaving}
+        return tuple(
+            replica for replica in self.fleet if not (replica.terminating or replica.finished or replica.uid in gone)
+        )
+
+    @cached_property
+    def serving(self) -> tuple[Replica, ...]:
         """Replicas that get requests: Ready, and selected by the Service."""
-        return tuple(pod for pod in self.replicas if pod.ready and pod.serving)
+        return tuple(replica for replica in self.replicas if replica.ready and replica.serving)
 
     @cached_property
-    def draining(self) -> tuple[PodView, ...]:
-        """Pods on their way out: taken out of the Service by us, or asked to stop."""
-        kept = {pod.uid for pod in self.replicas}
-        return tuple(pod for pod in self.pods if pod.uid not in kept and not (pod.finished and not pod.terminating))
+    def draining(self) -> tuple[Replica, ...]:
+        """Those on their way out: taken out of the Service by us, or asked to stop."""
+        kept = {replica.uid for replica in self.replicas}
+        return tuple(
+            replica
+            for replica in self.fleet
+            if replica.uid not in kept and not (replica.finished and not replica.terminating)
+        )
 
     @cached_property
-    def current(self) -> tuple[PodView, ...]:
+    def current(self) -> tuple[Replica, ...]:
         """Replicas of the wanted revision, by slot; ended ones that are not replaced yet stand among them."""
         wanted = self.revision.name if self.revision else None
-        return tuple(pod for pod in self.staying if pod.revision == wanted)
+        return tuple(replica for replica in self.staying if replica.revision == wanted)
 
     @cached_property
-    def staying(self) -> tuple[PodView, ...]:
-        """Pods that no decision sends away, by slot."""
-        stay = (pod for pod in self.pods if not pod.terminating and pod.uid not in self.step.victims)
-        return tuple(sorted(stay, key=lambda pod: (pod.slot is None, pod.slot, pod.name)))
+    def staying(self) -> tuple[Replica, ...]:
+        """Those that no decision sends away, by slot."""
+        stay = (replica for replica in self.fleet if not replica.terminating and replica.uid not in self.step.victims)
+        return tuple(sorted(stay, key=lambda replica: (replica.slot is None, replica.slot, replica.name)))
 
     @cached_property
-    def old(self) -> tuple[PodView, ...]:
+    def old(self) -> tuple[Replica, ...]:
         """Replicas of other revisions."""
         wanted = self.revision.name if self.revision else None
-        return tuple(pod for pod in self.replicas if pod.revision != wanted)
+        return tuple(replica for replica in self.replicas if replica.revision != wanted)
 
     @property
     def wanted(self) -> int:
@@ -74,17 +101,17 @@ class Situation:
         return max(1, raw.integer(self.world.deployment, "spec", "scaling", "minReplicas", default=1))
 
     @property
-    def lost(self) -> PodView | None:
-        """A pod of the wanted revision that ended, or that somebody deletes while it is missed."""
+    def lost(self) -> Replica | None:
+        """A replica of the wanted revision that ended, or that somebody deletes while it is missed."""
         if self.revision is None:
             return None
-        own = [pod for pod in self.pods if pod.revision == self.revision.name]
-        missing = len([pod for pod in own if not (pod.terminating or pod.finished)]) < self.wanted
-        return next((pod for pod in own if pod.finished or (pod.terminating and missing)), None)
+        own = [replica for replica in self.fleet if replica.revision == self.revision.name]
+        missing = len([replica for replica in own if not (replica.terminating or replica.finished)]) < self.wanted
+        return next((replica for replica in own if replica.finished or (replica.terminating and missing)), None)
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """Sentences about objects of others that hold the name of our Service, plan or revision."""
+        """Sentences about objects of others that hold the name of a Service, a plan, a revision or a group's policy."""
         return tuple(
             name_taken(kind, self.children.foreign[kind, name], self.children.owner)
             for kind, name in self._needed
@@ -100,13 +127,20 @@ class Situation:
     @property
     def plan_blocked(self) -> bool:
         """Somebody else holds the name under which the plan would be pinned or handed to workers."""
-        return any(key in self.children.foreign for key in self._needed if key[0] != "Service")
+        return any(
+            key in self.children.foreign for key in self._needed if key[0] in ("ConfigMap", "ControllerRevision")
+        )
 
     @property
     def _needed(self) -> tuple[tuple[str, str], ...]:
         owner = self.children.owner.name
-        service = ("Service", names.child(owner))
+        groups = (
+            (r.revision, r.slot) for r in self.fleet if r.size > 1 and r.revision is not None and r.slot is not None
+        )
+        fences = (("NetworkPolicy", names.pod(owner, revision, slot)) for revision, slot in groups)
+        always = (("Service", names.child(owner)), *fences)
         if self.revision is None:
-            return (service,)
+            return always
         plan = names.revision(owner, self.revision.name)
-        return (service, ("ConfigMap", plan), ("ControllerRevision", plan))
+        group = (("Service", plan),) if self.revision.plan.nodes > 1 else ()
+        return (*always, *group, ("ConfigMap", plan), ("ControllerRevision", plan))

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from modelfleet.core.placement.view import ClusterView
+
 Raw = Mapping[str, Any]
 
 
@@ -34,13 +36,15 @@ class World:
     """One ModelDeployment and everything that bears on it, as the API server answered.
 
     `deployment` is the raw object. `classes` holds every AcceleratorClass of the cluster by name. `revisions`, `pods`,
-    `config_maps`, `services` and `jobs` are listed by our deployment label, pods of our Jobs among the pods. `taken`
-    are objects that hold a child's name without being in those lists (a foreign owner, or a child that lost its label),
-    by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's serving label has been off,
-    by pod uid. `refused` is what the API server said when it last refused one of our writes (a quota, a policy), empty
-    once everything was written.
+    `config_maps`, `services`, `jobs`, `budgets` and `policies` are listed by our deployment label, pods of our Jobs
+    among the pods. `taken` are objects that hold a child's name without being in those lists (a foreign owner, or a
+    child that lost its label), by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's
+    serving label has been off, by pod uid. `refused` is what the API server said when it last refused one of our writes
+    (a quota, a policy), empty once everything was written.
 
-    `inventory` is what a plan is made from besides, and None where no plan is to be made (`intent.plans_anew`).
+    `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet): then nothing
+    may be placed. `inventory` is what a plan is made from besides, and None where no plan is to be made
+    (`intent.plans_anew`).
     """
 
     deployment: Raw
@@ -50,7 +54,10 @@ class World:
     config_maps: tuple[Raw, ...]
     services: tuple[Raw, ...]
     jobs: tuple[Raw, ...] = ()
+    budgets: tuple[Raw, ...] = ()
+    policies: tuple[Raw, ...] = ()
     inventory: Inventory | None = None
+    cluster: ClusterView | None = None
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
     refused: str = ""

@@ -31,7 +31,7 @@ def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any
         "conditions": dump(_conditions(before, said, generation, s.world.now)),
         "replicas": len(s.replicas),
         "readyReplicas": len(s.serving),
-        "placedReplicas": sum(pod.placed for pod in s.replicas),
+        "placedReplicas": sum(replica.placed for replica in s.replicas),
         "drainingReplicas": len(s.draining),
         "selector": s.children.owner.selector,
     }
@@ -101,6 +101,6 @@ def _plan(s: Situation) -> Plan | None:
         return plan_report(revision.name, s.intent.wish.plan, s.wanted)
     revision = max(s.known.values(), key=lambda known: (known.number, known.name), default=None)
     if revision is not None:
-        running = sum(pod.revision == revision.name for pod in s.replicas)
+        running = sum(replica.revision == revision.name for replica in s.replicas)
         return plan_report(revision.name, revision.plan, running)
     return plan_report("", s.intent.shown, 0) if s.intent.shown is not None else None

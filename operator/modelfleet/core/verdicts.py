@@ -5,7 +5,7 @@ No verdict reads an earlier condition, and no sentence holds a time or a count t
 
 from modelfleet.api.conditions import ConditionStatus, ConditionType
 from modelfleet.api.reasons import Reason
-from modelfleet.core.pods import PodView
+from modelfleet.core.groups import Replica
 from modelfleet.core.rollout import Way
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
@@ -45,18 +45,22 @@ def _placed(s: Situation) -> Verdict:
     | no wish | Unknown, NotEvaluated |
     | a staying pod has no node, says the scheduler | False, Unschedulable |
     | pods are missing and the API server refuses them | False, PodsRefused |
+    | a replica cannot be placed now (`_unplaced`) | False, that reason |
     | as many staying pods as wanted have a node (of any revision) | True, AllPlaced |
     | else | False, Placing |
     """
     if s.intent.wish is None:
         return unknown(Reason.NOT_EVALUATED, "no replica is wanted while the spec is not accepted and planned")
-    placed = min(s.wanted, sum(pod.placed and not pod.finished for pod in s.staying))
+    placed = min(s.wanted, sum(replica.placed and not replica.finished for replica in s.staying))
     count = f"{placed} of {s.wanted} replicas have a node"
     stuck = _unschedulable(s)
     if stuck is not None:
         return no(Reason.UNSCHEDULABLE, f"{count}; {_no_node(stuck)}")
     if s.world.refused and s.step.create:
         return no(Reason.PODS_REFUSED, f"{count}; {_refused(s)}")
+    unplaced = _unplaced(s)
+    if unplaced is not None:
+        return no(unplaced[0], f"{count}; {unplaced[1]}")
     if placed >= s.wanted:
         return yes(Reason.ALL_PLACED, count)
     return no(Reason.PLACING, count)
@@ -66,14 +70,14 @@ def _available(s: Situation) -> Verdict:
     """
     | at least minReplicas serve, of any revision | True, MinimumAvailable |
     | no wish, and no pods | Unknown, NotEvaluated |
-    | a pod failed, has no node, is refused, was lost | False, that reason (in this order) |
+    | a pod failed, has no node, is refused, cannot be placed, was lost | False, that reason (in this order) |
     | else | False, Starting |
     """
     serving = len(s.serving)
     count = f"{serving} {_replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
     if serving >= s.minimum:
         return yes(Reason.MINIMUM_AVAILABLE, count)
-    if s.intent.wish is None and not s.pods:
+    if s.intent.wish is None and not s.fleet:
         return unknown(Reason.NOT_EVALUATED, "no replica is started while the spec is not accepted and planned")
     reason, why = _cause(s)
     return no(reason, f"{count}: {why}")
@@ -83,16 +87,23 @@ def _progressing(s: Situation) -> Verdict:
     """
     | no wish | Unknown, NotEvaluated |
     | somebody else holds the plan's or the revision's name | False, NameTaken |
+    | replicas of other revisions stand, and the rollout is paused | Unknown, RolloutPaused |
     | a pod of the wanted revision failed for a reason that waiting does not mend | False, that reason |
     | the API server refuses what is to be written | False, PodsRefused |
     | a pod has no node, and no old one may make room for it | False, Unschedulable |
+    | a replica has no room, and no old one makes any | False, NoRoom |
+    | a replica stands on a cordoned node, and no other has room | False, CordonedNode |
+    | no further new replica serves since the deadline, and it is not given up | False, ProgressDeadlineExceeded |
     | pods of other revisions stand | True, RollingOut |
+    | a replica stands on a cordoned node | True, CordonedNode |
+    | a replica cannot be placed now for another reason (`_unplaced`) | True, that reason |
     | a pod of the wanted revision ended or is missed | True, ReplicaLost |
-    | the number of pods is not the wanted one | True, Starting (none yet) or Scaling |
+    | the number of pods is not the wanted one | True, Placing (none yet) or Scaling |
     | a pod failed and is started again | True, that reason |
     | a pod has no node yet | True, Placing |
     | a pod is not Ready yet | True, Starting |
     | pods drain | True, Draining |
+    | the wanted revision was given up and an older one serves | False, RolledBack |
     | else | False, Settled |
     """
     if s.intent.wish is None or s.revision is None:
@@ -103,6 +114,8 @@ def _progressing(s: Situation) -> Verdict:
 def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.plan_blocked:
         return no(Reason.NAME_TAKEN, "; ".join(s.taken))
+    if s.course is not None and s.course.paused:
+        return unknown(Reason.ROLLOUT_PAUSED, _paused(s))
     rest = f"; {len(s.old)} of older revisions stay meanwhile" if s.old else ""
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None and _STUCK in failed.failure.reason.standings:
@@ -110,21 +123,48 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.world.refused and s.moves:
         return no(Reason.PODS_REFUSED, f"{_refused(s)}{rest}")
     stuck = _unschedulable(s)
-    waits = s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and s.step.victims)
+    waits = _room_comes(s) or s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and _comes_up(s))
     if stuck is not None and not waits:
         return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
+    unplaced = _unplaced(s)
+    if unplaced is not None and unplaced[0] is Reason.NO_ROOM and not waits:
+        if s.cordoned and not s.old:
+            return no(Reason.CORDONED_NODE, f"{_cordoned(s)} and no other has room: {unplaced[1]}; {_LET_GO}")
+        return no(Reason.NO_ROOM, f"{unplaced[1]}{rest}{_no_way(s) if s.old else ''}")
+    if s.course is not None and s.course.halted is not None:
+        reason, why = s.course.halted
+        return no(reason, f"revision {revision} does not get on: {why}{rest}")
     return None
 
 
+def _room_comes(s: Situation) -> bool:
+    """Something ends, and with it what it held."""
+    return any(replica.terminating for replica in s.fleet) or bool(s.step.victims)
+
+
+def _comes_up(s: Situation) -> bool:
+    """A replica is on its way to serve."""
+    return any(not (replica.ready or replica.failure or replica.unschedulable) for replica in s.current)
+
+
 def _moving(s: Situation, revision: str) -> Verdict | None:
-    if s.old:
-        new = sum(pod.ready for pod in s.current)
-        return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {_WAYS[s.step.way]}")
+    if s.old or any(replica.revision != revision for replica in s.draining):
+        new = sum(replica.ready for replica in s.current)
+        why = _given_up(s)
+        how = "; ".join(part for part in (_way(s), why) if part)
+        return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {how}")
+    unplaced = _unplaced(s)
+    if unplaced is not None and unplaced[0] is not Reason.NO_ROOM:
+        return yes(*unplaced)
+    if s.cordoned:
+        return yes(Reason.CORDONED_NODE, f"{_cordoned(s)}; another comes up before it leaves")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
-    have = len(s.current) + len([pod for pod in s.replicas if pod.uid in s.step.victims])
+    if unplaced is not None:
+        return yes(Reason.PLACING, f"{unplaced[1]}; what ends now may leave enough")
+    have = len(s.current) + len([replica for replica in s.replicas if replica.uid in s.step.victims])
     if not have:
-        return yes(Reason.STARTING, f"{s.wanted} {_replicas(s.wanted)} to create")
+        return yes(Reason.PLACING, f"{s.wanted} {_replicas(s.wanted)} to create")
     if have != s.wanted:
         return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}")
     return None
@@ -134,15 +174,18 @@ def _settling(s: Situation, revision: str) -> Verdict:
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None:
         return yes(failed.failure.reason, f"{_why_failed(failed)}; it is started again")
-    ready = sum(pod.ready for pod in s.current)
-    if not all(pod.placed for pod in s.current):
+    ready = sum(replica.ready for replica in s.current)
+    if not all(replica.placed for replica in s.current):
         return yes(Reason.PLACING, "the scheduler is choosing nodes")
-    if ready < len(s.current) or s.step.on:
+    if ready < max(s.wanted, len(s.current)) or s.step.on:
         return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
     if s.draining:
         one = len(s.draining) == 1
         how = "replica finishes its requests and ends" if one else "replicas finish their requests and end"
         return yes(Reason.DRAINING, f"{len(s.draining)} {how}")
+    given_up = _given_up(s)
+    if given_up:
+        return no(Reason.ROLLED_BACK, f"{given_up}; {_TRY_AGAIN}")
     return no(Reason.SETTLED, f"{ready} of {s.wanted} replicas of revision {revision} serve")
 
 
@@ -169,42 +212,99 @@ def _cause(s: Situation) -> tuple[Reason, str]:
         return Reason.UNSCHEDULABLE, _no_node(stuck)
     if s.world.refused and s.step.create:
         return Reason.PODS_REFUSED, _refused(s)
+    unplaced = _unplaced(s)
+    if unplaced is not None:
+        return unplaced
     if s.lost is not None:
         return Reason.REPLICA_LOST, _why_lost(s.lost)
     return Reason.STARTING, "the others start" if s.serving else "workers start"
 
 
-def _failed(pods: tuple[PodView, ...]) -> PodView | None:
-    """The failed pod to speak of: one that waiting does not mend before others, then the lowest slot."""
-    failed = [pod for pod in pods if pod.failure is not None]
-    lasting = (pod for pod in failed if pod.failure is not None and _STUCK in pod.failure.reason.standings)
+def _failed(replicas: tuple[Replica, ...]) -> Replica | None:
+    """The failed one to speak of: one that waiting does not mend before others, then the lowest slot."""
+    failed = [replica for replica in replicas if replica.failure is not None]
+    lasting = (each for each in failed if each.failure is not None and _STUCK in each.failure.reason.standings)
     return next(lasting, None) or next(iter(failed), None)
 
 
-def _unschedulable(s: Situation) -> PodView | None:
-    return next((pod for pod in s.staying if pod.unschedulable), None)
+def _unplaced(s: Situation) -> tuple[Reason, str] | None:
+    """
+    | replicas are to be placed and the nodes are not known | NodesNotRead |
+    | no nodes have room for a whole one, and none are bought | NoRoom |
+    | a replica ended as a whole and its back-off is not over | BackingOff |
+    | pods stand behind a gate of somebody else | WaitsForGate |
+    """
+    placing = s.placing
+    if placing.blind:
+        return Reason.NODES_NOT_READ, "the nodes and pods of the cluster are not all read yet, so nothing is placed"
+    short = [name for name in sorted(placing.shortfalls) if name not in placing.bought]
+    if short:
+        more = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
+        return Reason.NO_ROOM, f"replica {short[0]}{more} {placing.shortfalls[short[0]].sentence}"
+    for slot, past in sorted(s.life.backing_off.items()):
+        times = "once" if past.count == 1 else f"{past.count} times"
+        return Reason.BACKING_OFF, f"replica {slot} ended {times} and is made anew after a back-off: {past.why}"
+    if placing.gates:
+        return Reason.WAITS_FOR_GATE, f"pods wait behind the scheduling gate {', '.join(placing.gates)}"
+    return None
 
 
-def _why_failed(pod: PodView) -> str:
-    return f"pod {pod.name}: {pod.failure.message if pod.failure else ''}"
+def _unschedulable(s: Situation) -> Replica | None:
+    return next((replica for replica in s.staying if replica.unschedulable), None)
 
 
-def _why_lost(pod: PodView) -> str:
-    said = pod.failure.message if pod.failure else "it was deleted and is replaced"
-    return f"pod {pod.name}: {said}"
+def _why_failed(replica: Replica) -> str:
+    return f"{_called(replica)}: {replica.failure.message if replica.failure else ''}"
 
 
-def _no_node(pod: PodView) -> str:
-    said = pod.unschedulable.rstrip(". ")
-    return f"pod {pod.name} finds no node: {said}; free or add a node that fits, or mend what these words name"
+def _why_lost(replica: Replica) -> str:
+    said = replica.failure.message if replica.failure else "it was deleted and is replaced"
+    return f"{_called(replica)}: {said}"
+
+
+def _called(replica: Replica) -> str:
+    """The pod that a failure is about, or the replica where it is about the group."""
+    about = replica.failed or (replica.leader if replica.size == 1 else None)
+    return f"pod {about.name}" if about else f"replica {replica.name}"
+
+
+def _no_node(replica: Replica) -> str:
+    pod, said = replica.stuck, replica.unschedulable.rstrip(". ")
+    name = pod.name if pod else replica.name
+    return f"pod {name} finds no node: {said}; free or add a node that fits, or mend what these words name"
 
 
 def _no_way(s: Situation) -> str:
+    if s.step.way is Way.BLOCKED and s.spare is not None and not s.spare.missing:
+        return "; maxUnavailable is 0, so no old replica makes room: allow 1, or free that much by hand"
     if s.step.way is Way.BLOCKED:
         return "; an old replica holds less than the new one needs, so none makes room: free that much by hand"
     if s.step.way is Way.DELETE_FIRST:
-        return "; no more old ones make room, because one replica is already missing"
+        return "; no more old ones make room, because as many are missing as may be"
     return ""
+
+
+def _cordoned(s: Situation) -> str:
+    name, node = min((replica.name, s.cordoned[replica.uid]) for replica in s.replicas if replica.uid in s.cordoned)
+    more = len(s.cordoned) - 1
+    return f"replica {name} stands on node {node}, which is cordoned{f' (and {more} more do so)' if more else ''}"
+
+
+def _paused(s: Situation) -> str:
+    names = sorted({replica.revision for replica in s.replicas if replica.revision})
+    wanted = s.course.wanted.name if s.course else ""
+    return (
+        f"the rollout of revision {wanted} is paused: {len(s.replicas)} {_replicas(len(s.replicas))} of"
+        f" {', '.join(names) or 'older revisions'} stay; set spec.rollout.paused to false to go on"
+    )
+
+
+def _given_up(s: Situation) -> str:
+    """Why the spec's revision is not the one that serves; empty where it is."""
+    failed = s.course.failed if s.course else None
+    if failed is None or s.revision is None or s.course is None:
+        return ""
+    return f"revision {s.course.wanted.name} was given up for revision {s.revision.name}: {failed.message}"
 
 
 def _refused(s: Situation) -> str:
@@ -216,10 +316,20 @@ def _replicas(count: int) -> str:
     return "replica" if count == 1 else "replicas"
 
 
-_WAYS = {
-    Way.NONE: "",
-    Way.SURGE: "a new pod comes up before an old one leaves",
-    Way.DELETE_FIRST: "there is no room for a new pod beside the old ones, so an old one leaves first and one replica"
-    " is short meanwhile",
-    Way.BLOCKED: "",
-}
+def _way(s: Situation) -> str:
+    """How old replicas are replaced, and what is missing meanwhile."""
+    if not s.old:
+        return "the last old ones finish their requests and end"
+    if s.step.way is Way.SURGE and _room_comes(s) and s.placing.shortfalls:
+        return "a new replica takes the room of an old one that ends"
+    if s.step.way is Way.SURGE:
+        return "a new replica comes up before an old one leaves"
+    if s.step.way is not Way.DELETE_FIRST or s.spare is None:
+        return ""
+    surge = s.intent.wish.deployment.spec.rollout.max_surge if s.intent.wish else 1
+    why = "there is no room for a new replica beside the old ones" if surge else "maxSurge is 0"
+    return f"{why}, so at most {s.spare.missing} of {s.wanted} leave first; {s.spare.loss}"
+
+
+_LET_GO = "free or add a node that fits, or set spec.rollout.maxUnavailable so that it may end first"
+_TRY_AGAIN = "change the spec, or to try it again as it is set spec.rollout.paused to true and then to false"

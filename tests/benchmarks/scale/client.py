@@ -63,6 +63,12 @@ class Client:
         await asyncio.gather(*(create(manifest) for manifest in manifests))
         return sent_s
 
+    async def patch(self, path: str, body: dict[str, Any]) -> None:
+        """A JSON merge patch."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        async with self._session.patch(self._server + path, data=json.dumps(body), headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+
     async def delete_all(self, path: str) -> None:
         """Deletes a collection, its dependents in the background."""
         body = {"propagationPolicy": "Background"}

@@ -43,7 +43,7 @@ def main(output: Path) -> None:
     try:
         apply_crds(cluster)
         for namespace in (OURS, PLAIN):
-            _kubectl(cluster, "create", "namespace", namespace)
+            kubectl(cluster, "create", "namespace", namespace)
         results = asyncio.run(measure(cluster, say))
     finally:
         cluster.down()
@@ -57,11 +57,11 @@ async def measure(cluster: Cluster, say: Callable[[str], None]) -> dict[str, Any
     """Everything, in one run."""
     fleet = Fleet(cluster, OURS, "gpu")
     fleet.create_class()
-    _claim(fleet)
+    claim(fleet)
     log = cluster.logs / "operator.log"
     lease = ("--leader-elect=true", f"--lease-namespace={OURS}", "--lease-name=modelfleet")
     rate = (f"--api-qps={QPS}", f"--api-burst={BURST}")
-    operator = Operator(_account(cluster), log, (*lease, *rate))
+    operator = Operator(account(cluster), log, (*lease, *rate))
     operator.start()
     try:
         async with Client(cluster.kubeconfig) as client:
@@ -108,8 +108,8 @@ async def burst(
     watching.cancel()
     took = sorted(at_s - sent_s[owner] for owner, at_s in seen.at_s.values())
     return {
-        "p50_s": round(_quantile(took, 0.5), 2),
-        "p99_s": round(_quantile(took, 0.99), 2),
+        "p50_s": round(quantile(took, 0.5), 2),
+        "p99_s": round(quantile(took, 0.99), 2),
         "all_pods_after_s": round(max(at_s for _, at_s in seen.at_s.values()) - began_s, 2),
         "objects_created_in_s": round(created_s, 2),
     }
@@ -202,10 +202,11 @@ def _model_deployments(fleet: Fleet) -> list[dict[str, Any]]:
 
 
 def _plain_deployments() -> list[dict[str, Any]]:
-    return [_plain_deployment(f"plain-{number:03}") for number in range(DEPLOYMENTS)]
+    return [plain_deployment(f"plain-{number:03}") for number in range(DEPLOYMENTS)]
 
 
-def _plain_deployment(name: str) -> dict[str, Any]:
+def plain_deployment(name: str) -> dict[str, Any]:
+    """A Deployment with REPLICAS pods of one accelerator."""
     labels = {"app": name}
     resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "1", "memory": "4Gi"}}
     container = {"name": "worker", "image": "example.com/worker:1", "resources": resources}
@@ -221,7 +222,8 @@ def _plain_deployment(name: str) -> dict[str, Any]:
     }
 
 
-def _claim(fleet: Fleet) -> None:
+def claim(fleet: Fleet) -> None:
+    """The claim that all ModelDeployments mount."""
     size = {"storage": "1Gi"}
     shared = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
     reference = {"claimRef": {"namespace": fleet.namespace, "name": "models"}, "hostPath": {"path": "/dev/null"}}
@@ -243,14 +245,14 @@ def _claim(fleet: Fleet) -> None:
     )
 
 
-def _account(cluster: Cluster) -> Path:
+def account(cluster: Cluster) -> Path:
     """A kubeconfig with the rights that the chart grants."""
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}}
-    _kubectl(cluster, "create", "serviceaccount", ACCOUNT, f"--namespace={OURS}")
-    _kubectl(cluster, "create", "-f-", stdin=json.dumps({**role, "rules": chart_rules()}))
+    kubectl(cluster, "create", "serviceaccount", ACCOUNT, f"--namespace={OURS}")
+    kubectl(cluster, "create", "-f-", stdin=json.dumps({**role, "rules": chart_rules()}))
     subject = f"--serviceaccount={OURS}:{ACCOUNT}"
-    _kubectl(cluster, "create", "clusterrolebinding", ACCOUNT, f"--clusterrole={ACCOUNT}", subject)
-    token = _kubectl(cluster, "create", "token", ACCOUNT, f"--namespace={OURS}").strip()
+    kubectl(cluster, "create", "clusterrolebinding", ACCOUNT, f"--clusterrole={ACCOUNT}", subject)
+    token = kubectl(cluster, "create", "token", ACCOUNT, f"--namespace={OURS}").strip()
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
     path = cluster.paths.state / "operator.kubeconfig"
@@ -258,7 +260,8 @@ def _account(cluster: Cluster) -> Path:
     return path
 
 
-def _kubectl(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+def kubectl(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    """kubectl as administrator; it must succeed."""
     done = cluster.kubectl(*args, stdin=stdin)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -281,7 +284,8 @@ async def _until(done: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.25)
 
 
-def _quantile(ordered: list[float], share: float) -> float:
+def quantile(ordered: list[float], share: float) -> float:
+    """The value below which this share of them lies."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 

@@ -7,6 +7,7 @@ No periodic resync helps it.
 
 import asyncio
 import copy
+import json
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fake_cluster import FakeCluster
+from fake_placer import FakePlacer
 from modelfleet.api import names
 from modelfleet.controller.cluster import ApiError, Cluster, WriteResult
 from modelfleet.controller.events import Recorder
@@ -23,12 +25,13 @@ from modelfleet.controller.queue import Done, Retry
 from modelfleet.controller.resources import CHILDREN, DEPLOYMENTS
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.triggers import Key
+from modelfleet.core.placement.project import pinned_node
 from modelfleet.core.reconcile import plan
-from modelfleet.core.rollout import SURGE
 from modelfleet.core.snapshot import Settings
 
 KEY = Key("team", "chat")
 PROPAGATION_S = 5.0
+_STATE = names.state(KEY.name)
 _START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _MOST_STEPS = 600
 _MOVING = ("uid", "resourceVersion", "creationTimestamp", "generation")
@@ -114,11 +117,11 @@ class MortalCluster:
 class Process:
     """One life of the operator: what it has in memory ends with it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, books: FakePlacer) -> None:
         settings = Settings(worker_image="worker:1", propagation_s=PROPAGATION_S)
         self._recorder = Recorder(cluster, "test", _now)
         gatherer = Gatherer(cluster, settings, _now)
-        self._shell = Shell(Parts(cluster, gatherer, self._recorder, plan, _now, self._told))
+        self._shell = Shell(Parts(cluster, gatherer, self._recorder, plan, _now, self._told, books))
         self.bugs: list[str] = []
         self.seen: object = None
         self.wake_at_s = -math.inf  # it lists everything at its start
@@ -143,24 +146,28 @@ class Process:
 class Guard:
     """What must hold at every moment of a story. Raises AssertionError.
 
-    `floor`: replicas that serve all the time; `ceiling`: replicas that are wanted at most; `plans`: different plans.
+    `floor`: replicas that serve all the time; `ceiling`: replicas that are wanted at most; `plans`: different plans;
+    `ranks`: pods of a replica.
     """
 
     cluster: FakeCluster
     floor: int
     ceiling: int
     plans: int
+    ranks: int = 1
     _off_since_s: dict[str, float] = field(default_factory=dict)
 
     def look(self) -> None:
         """At what is there now."""
         pods = [pod for pod in objects(self.cluster, "pods") if "deletionTimestamp" not in pod["metadata"]]
-        by_owner = Counter(_owner(pod) for pod in pods)
-        assert all(count <= self.ceiling + SURGE for count in by_owner.values()), f"too many pods: {by_owner}"
+        by_owner = Counter(_owner(pod) for pod in pods if pod["metadata"]["labels"][names.RANK_LABEL] == "0")
+        assert all(count <= self.ceiling + 1 for count in by_owner.values()), f"too many replicas: {by_owner}"
+        self._look_at_groups(pods)
         serving = [pod for pod in pods if _ready(pod) and _serves(pod)]
         assert len(serving) >= self.floor, f"{len(serving)} replicas serve"
         for plural in ("configmaps", "controllerrevisions"):
-            pinned = [one for one in objects(self.cluster, plural) if not one["metadata"]["name"].endswith("-promise")]
+            others = {_STATE, names.promise(KEY.name)}
+            pinned = [one for one in objects(self.cluster, plural) if one["metadata"]["name"] not in others]
             assert max(Counter(map(_owner, pinned)).values(), default=0) <= self.plans
         for plural in (child.plural for child in CHILDREN):
             for child in objects(self.cluster, plural):
@@ -168,12 +175,29 @@ class Guard:
         off = [pod["metadata"]["uid"] for pod in pods if not _serves(pod)]
         self._off_since_s = {uid: self._off_since_s.get(uid, _clock_s()) for uid in off}
 
+    def _look_at_groups(self, pods: list[dict[str, Any]]) -> None:
+        """A leader is never lifted before a follower, and no two pods of a group share a node."""
+        by_replica: dict[str, list[dict[str, Any]]] = {}
+        for pod in pods:
+            by_replica.setdefault(_replica(pod), []).append(pod)
+        for replica, members in by_replica.items():
+            nodes = [node for pod in members if (node := pinned_node(pod))]
+            assert len(nodes) == len(set(nodes)), f"two ranks of {replica} share a node"
+            gated = [pod for pod in members if pod["spec"].get("schedulingGates")]
+            leaders = [pod for pod in members if pod["metadata"]["labels"][names.RANK_LABEL] == "0"]
+            assert not gated or all(pod in gated for pod in leaders), f"the leader of {replica} was lifted first"
+
     def before_write(self, verb: str, kind: str, name: str) -> None:
-        """A Ready pod is deleted only after it was out of the Service for the propagation time."""
+        """A Ready pod is deleted only after it was out of the Service for the propagation time, unless its group is not
+        whole: that answers nobody."""
         if (verb, kind) != ("delete", "Pod"):
             return
-        pod = next(pod for pod in objects(self.cluster, "pods") if pod["metadata"]["name"] == name)
-        if _ready(pod):
+        pods = objects(self.cluster, "pods")
+        pod = next(pod for pod in pods if pod["metadata"]["name"] == name)
+        standing = [
+            one for one in pods if "deletionTimestamp" not in one["metadata"] and _replica(one) == _replica(pod)
+        ]
+        if _ready(pod) and len(standing) == self.ranks:
             since_s = self._off_since_s.get(pod["metadata"]["uid"], math.inf)
             assert _clock_s() - since_s >= PROPAGATION_S, f"pod {name} is deleted while requests may come"
 
@@ -184,7 +208,7 @@ async def live(cluster: FakeCluster, fate: Fate, guard: Guard) -> int:
     cluster.faults[:] = [guard.before_write]
     for _ in range(_MOST_STEPS):
         if process is None:
-            process = Process(MortalCluster(cluster, fate, guard.look))
+            process = Process(MortalCluster(cluster, fate, guard.look), FakePlacer(cluster))
         noticed = _noticed(cluster)
         if process.seen != noticed or _clock_s() >= process.wake_at_s:
             process.seen = noticed
@@ -228,6 +252,12 @@ def _without_times(stored: Mapping[str, Any]) -> Any:
         owner.pop("uid")
     for condition in plain.get("status", {}).get("conditions", ()):
         condition.pop("lastTransitionTime", None)
+    if plain["metadata"]["name"] == _STATE and "data" in plain:
+        kept = json.loads(plain["data"].get(names.GROUPS_KEY, "{}"))
+        plain["data"] = {key: past["count"] for key, past in kept.get("replicas", {}).items()}  # the rest are clocks
+    for part in ("nodeName", "affinity"):  # of equal nodes any is as good
+        if plain.get("spec", {}).get(part):
+            plain["spec"][part] = "there"
     status = plain.get("status", {})
     status.pop("observedGeneration", None)
     # What it was decided from, and when: a killed operator may have come further than it could tell.
@@ -258,10 +288,11 @@ def _world_steps(cluster: FakeCluster) -> bool:
             name, terminating = stored["metadata"]["name"], "deletionTimestamp" in stored["metadata"]
             if terminating or _owner(stored) not in owners:
                 cluster.remove(resource, name, KEY.namespace)
-            elif resource.kind != "Pod" or _ready(stored):
+            elif resource.kind != "Pod" or _ready(stored) or stored["spec"].get("schedulingGates"):
                 continue
             elif "nodeName" not in stored["spec"]:
-                cluster.put({**stored, "spec": {**stored["spec"], "nodeName": "node"}, "status": {"phase": "Pending"}})
+                node = {"nodeName": pinned_node(stored)}
+                cluster.put({**stored, "spec": {**stored["spec"], **node}, "status": {"phase": "Pending"}})
             else:
                 cluster.put({**stored, "status": {"phase": "Running", "conditions": _READY}})
             moved = True
@@ -270,6 +301,11 @@ def _world_steps(cluster: FakeCluster) -> bool:
 
 def _owner(stored: Mapping[str, Any]) -> str:
     return next((owner["uid"] for owner in stored["metadata"].get("ownerReferences", ()) if owner["controller"]), "")
+
+
+def _replica(pod: Mapping[str, Any]) -> str:
+    labels = pod["metadata"]["labels"]
+    return f"{labels[names.REVISION_LABEL]}-{labels[names.REPLICA_LABEL]}"
 
 
 def _ready(pod: Mapping[str, Any]) -> bool:

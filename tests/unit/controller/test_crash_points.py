@@ -13,7 +13,8 @@ from crash_story import KEY, Fate, Guard, live, objects, picture, pod_moves
 
 from builders import accelerator_class, manual
 from fake_cluster import FakeCluster
-from modelfleet.controller.resources import CONFIG_MAPS, DEPLOYMENTS, SERVICES
+from modelfleet.api import names
+from modelfleet.controller.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES
 
 Change = Callable[[FakeCluster], Awaitable[object]]
 
@@ -50,15 +51,48 @@ async def lose_children(cluster: FakeCluster) -> None:
     cluster.remove(CONFIG_MAPS, plan["metadata"]["name"], KEY.namespace)
 
 
+async def create_group(cluster: FakeCluster, count: int = 1) -> None:
+    """Replicas of two pods on two nodes each; a node holds one."""
+    manifest = manual(count, parallelism={"tensor": 1, "pipeline": 2})
+    for own in ("uid", "generation"):
+        del manifest["metadata"][own]
+    await cluster.create(manifest)
+
+
+async def lose_a_rank(cluster: FakeCluster) -> None:
+    """A follower's pod is gone."""
+    follower = next(pod for pod in objects(cluster, "pods") if pod["metadata"]["labels"][names.RANK_LABEL] == "1")
+    cluster.remove(PODS, follower["metadata"]["name"], KEY.namespace)
+
+
+async def lose_a_leader(cluster: FakeCluster) -> None:
+    """A leader's pod is gone."""
+    cluster.remove(PODS, objects(cluster, "pods")[0]["metadata"]["name"], KEY.namespace)
+
+
+def node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"modelfleet.dev/accelerator": "cpu"}},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "20", "modelfleet.dev/cpu": "1"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
 @dataclass(frozen=True)
 class Scene:
-    """A change to a fleet of `before` replicas (None: there is none yet) and what holds all the while."""
+    """A change to a fleet of `before` replicas (None: there is none yet) and what holds all the while. `grouped`: a
+    replica is two pods on two nodes, and there are four."""
 
     change: Change
     before: int | None = 2
     floor: int = 2
     ceiling: int = 2
     plans: int = 1
+    grouped: bool = False
 
 
 SCENES = {
@@ -73,6 +107,10 @@ SCENES = {
     "robbed of its children": Scene(lose_children),
     "deleted": Scene(delete, floor=0),
     "deleted and created again": Scene(delete_and_create, floor=0),
+    "created as groups": Scene(lambda cluster: create_group(cluster, 2), before=None, floor=0, grouped=True),
+    "a group without a follower": Scene(lose_a_rank, before=1, floor=0, ceiling=1, grouped=True),
+    "a group without its leader": Scene(lose_a_leader, before=1, floor=0, ceiling=1, grouped=True),
+    "groups rolled out": Scene(spec(engine={"image": "image:2"}), before=1, floor=1, ceiling=1, plans=2, grouped=True),
 }
 
 
@@ -105,10 +143,12 @@ class Timeless:
 async def begun(scene: Scene) -> FakeCluster:
     """The cluster at rest before the change."""
     cluster = FakeCluster(KEY.namespace)
-    cluster.put(accelerator_class())
+    cluster.put(accelerator_class(acceleratorsPerNode=1) if scene.grouped else accelerator_class())
+    for name in ("one", "two", "three", "four") if scene.grouped else ():
+        cluster.put(node(name))
     if scene.before is not None:
-        await create(cluster, scene.before)
-        await live(cluster, Fate(), Guard(cluster, 0, scene.before, 1))
+        await (create_group if scene.grouped else create)(cluster, scene.before)
+        await live(cluster, Fate(), Guard(cluster, 0, scene.before, 1, 1 + scene.grouped))
     cluster.writes.clear()
     return cluster
 
@@ -117,7 +157,7 @@ async def changed(start: FakeCluster, scene: Scene, fate: Fate) -> tuple[FakeClu
     """The cluster at rest after the change, and how often the operator died."""
     cluster = copy.deepcopy(start)
     await scene.change(cluster)
-    deaths = await live(cluster, fate, Guard(cluster, scene.floor, scene.ceiling, scene.plans))
+    deaths = await live(cluster, fate, Guard(cluster, scene.floor, scene.ceiling, scene.plans, 1 + scene.grouped))
     return cluster, deaths
 
 

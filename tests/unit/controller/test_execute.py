@@ -1,6 +1,7 @@
 """Effects: one after the other, but for what is created together."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -9,24 +10,33 @@ from modelfleet.controller.cluster import ApiError, Refused
 from modelfleet.controller.execute import execute
 from modelfleet.controller.resources import PODS
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Create
+from modelfleet.core.effects import Create, Lift
 
 KEY = Key("default", "chat")
 
 
 class SlowCluster(FakeCluster):
-    """Every create takes a while; how many run at a time is counted."""
+    """Every create and patch takes a while; how many run at a time is counted."""
 
     def __init__(self):
         super().__init__()
         self.now = self.most = 0
 
     async def create(self, manifest):
+        async with self._slowly():
+            return await super().create(manifest)
+
+    async def merge(self, *args):
+        async with self._slowly():
+            return await super().merge(*args)
+
+    @asynccontextmanager
+    async def _slowly(self):
         self.now += 1
         self.most = max(self.most, self.now)
         await asyncio.sleep(0.01)
         try:
-            return await super().create(manifest)
+            yield
         finally:
             self.now -= 1
 
@@ -64,6 +74,17 @@ async def test_pods_do_not_wait_for_their_service():
     cluster = SlowCluster()
     await execute(cluster, KEY, [make("ConfigMap", "a"), make("Service", "b"), *pods(2)])
     assert cluster.most == 3
+
+
+async def test_gates_are_lifted_together_and_a_leader_s_after_those_of_its_group():
+    cluster = SlowCluster()
+    names = ["a-1", "a-2", "a", "b-1", "b", "c", "d"]
+    for name in names:
+        cluster.put(make("Pod", name).manifest)
+    done = await execute(cluster, KEY, [Lift(name, {"spec": {}}, leads="-" not in name) for name in names])
+    assert (cluster.most, done.writes) == (3, 7)
+    written = [name for _, _, name in cluster.writes]
+    assert all(written.index(f"{leader}-1") < written.index(leader) for leader in "ab")
 
 
 async def test_without_what_pods_need_there_is_no_pod():

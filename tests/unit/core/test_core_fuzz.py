@@ -86,7 +86,14 @@ def test_junk_anywhere_in_a_child_is_survived(data: st.DataObject, junk: Any) ->
     item = FLEET.objects[key]
     path = data.draw(st.sampled_from([path for path in paths(item) if path and path != ("metadata",)]))
     seen = FLEET.world()
-    fields = {"Pod": "pods", "Service": "services", "ConfigMap": "config_maps", "ControllerRevision": "revisions"}
+    fields = {
+        "Pod": "pods",
+        "Service": "services",
+        "ConfigMap": "config_maps",
+        "ControllerRevision": "revisions",
+        "PodDisruptionBudget": "budgets",
+        "NetworkPolicy": "policies",
+    }
     listed = getattr(seen, fields[key[0]])
     changed = tuple(planted(one, path, junk) if one["metadata"]["name"] == key[1] else one for one in listed)
     parts = {field: getattr(seen, field) for field in fields.values()} | {fields[key[0]]: changed}

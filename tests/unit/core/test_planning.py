@@ -162,13 +162,6 @@ def test_what_runs_goes_on_while_the_new_wish_is_infeasible():
             id="a context longer than the model's",
         ),
         pytest.param(
-            planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192}),
-            {},
-            "NotRolledOut",
-            ("over 2 nodes", "does not roll it out"),
-            id="a replica over several nodes",
-        ),
-        pytest.param(
             planned(parallelism={"strategy": "Disaggregated"}),
             {},
             "NotRolledOut",
@@ -211,11 +204,18 @@ def test_what_runs_goes_on_while_the_new_wish_is_infeasible():
             id="a choice that needs predictions on a class without performance",
         ),
         pytest.param(
-            planned(parallelism={"tensor": 4, "pipeline": 4}),
+            planned(parallelism={"tensor": 64, "pipeline": 64, "data": 64}),
             {"classes": {"h100": PLAIN}},
             "NotRolledOut",
-            ("tp4-pp4", "16 accelerators", "has 8"),
-            id="a pinned layout that is larger than a node",
+            ("tp64-pp64-dp64", "262144 accelerators", "32768 nodes"),
+            id="a pinned layout over more nodes than are rolled out",
+        ),
+        pytest.param(
+            planned(parallelism={"tensor": 16}),
+            {"classes": {"h100": PLAIN}},
+            "TensorExceedsNode",
+            ("tensor is 16", "has 8"),
+            id="tensor parallelism over more than a node has",
         ),
     ],
 )
@@ -226,11 +226,21 @@ def test_what_has_no_plan_is_said_with_what_would_work(of: Raw, parts: Raw, reas
 
 
 def test_a_plan_that_is_not_rolled_out_is_shown():
-    fleet = PlannedFleet(planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192}))
-    shown = fleet.reconcile().status["plan"]
+    shown = PlannedFleet(planned(parallelism={"strategy": "Disaggregated"})).reconcile().status["plan"]
     assert shown["revision"] == ""
     assert shown["pools"][0]["replicas"] == 0
-    assert shown["pools"][0]["acceleratorsPerReplica"] > 8
+
+
+def test_a_replica_over_several_nodes_is_a_group_of_pods():
+    asked = planned(FACTS_405B, objectives=objective(**SLOW), model={"maxContextTokens": 8192})
+    fleet = PlannedFleet(asked, machines=("one", "two"))
+    status = fleet.reconcile().status
+    (pool,) = status["plan"]["pools"]
+    assert (pool["layout"], pool["acceleratorsPerReplica"]) == ("tp8-pp2", 16)
+    leader, follower = list(fleet.pods().values())[:2]
+    assert follower["metadata"]["name"] == f"{leader['metadata']['name']}-1"
+    for pod in (leader, follower):
+        assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "8"}
 
 
 def test_a_class_without_performance_is_used_as_pinned_and_says_that_nothing_was_predicted():

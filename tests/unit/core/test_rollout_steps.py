@@ -1,6 +1,5 @@
 """One step of the pods, row by row."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,38 +7,14 @@ import pytest
 
 from builders import START
 from modelfleet.api.reasons import Reason
+from modelfleet.core.drain import Terms
 from modelfleet.core.failures import Failure
 from modelfleet.core.pods import PodView
 from modelfleet.core.rollout import RETRY_S, SURGE_PATIENCE_S, Scene, Way, decide_step
+from scenes import OFF, STARTING, old, pod, scene, told
 
-NEW, OLD = "bbbbbbbb", "aaaaaaaa"
 BROKEN = Failure(Reason.IMAGE_NOT_PULLABLE, "the image cannot be pulled", hopeless=True)
 DIED = Failure(Reason.ENGINE_DIED, "the engine died", hopeless=False)
-
-
-def pod(slot: int, revision: str = NEW, **change: Any) -> PodView:
-    name = f"chat-{revision}-{slot}"
-    ready = PodView(
-        name=name,
-        uid=name,
-        revision=revision,
-        slot=slot,
-        ready=True,
-        serving=True,
-        terminating=False,
-        finished=False,
-        placed=True,
-        created_at=START - timedelta(hours=1),
-        requests={"gpu": 1.0},
-    )
-    return replace(ready, **change)
-
-
-def old(slot: int, **change: Any) -> PodView:
-    return pod(slot, OLD, **change)
-
-
-STARTING: dict[str, Any] = {"ready": False}
 PENDING: dict[str, Any] = {
     "ready": False,
     "placed": False,
@@ -50,31 +25,9 @@ PENDING: dict[str, Any] = {
 FAILED: dict[str, Any] = {"ready": False, "finished": True, "failure": Failure(Reason.REPLICA_LOST, "Evicted", True)}
 
 
-def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
-    base = Scene(
-        revision=NEW,
-        replicas=replicas,
-        pods=pods,
-        held_slots=frozenset(p.slot for p in pods if p.revision == NEW and p.slot is not None),
-        not_serving_s={},
-        propagation_s=5.0,
-        now=START,
-    )
-    return replace(base, **change)
-
-
-def told(of: Scene) -> dict[str, Any]:
-    """The step in short: what is not empty, pods as revision letter and slot."""
-    step = decide_step(of)
-
-    def short(pods: tuple[PodView, ...]) -> str:
-        return " ".join(sorted(f"{(p.revision or '?')[0]}{p.slot}" for p in pods))
-
-    parts = {"create": step.create, "delete": short(step.delete), "off": short(step.off), "on": short(step.on)}
-    return {name: part for name, part in parts.items() if part}
-
-
-OFF: dict[str, Any] = {"serving": False}
+def out(seconds: dict[str, float]) -> Terms:
+    """For how long replicas have been out of the Service."""
+    return Terms(propagation_s=5.0, out_s=seconds)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +59,12 @@ OFF: dict[str, Any] = {"serving": False}
         ),
         pytest.param(scene(pod(0, **OFF), pod(1)), {"on": "b0"}, id="a label switched off by hand is put back"),
         pytest.param(
-            scene(pod(0), pod(1, **OFF), replicas=1, not_serving_s={"chat-bbbbbbbb-1": 4.9}),
+            scene(pod(0), pod(1, **OFF), replicas=1, drains=out({"chat-bbbbbbbb-1": 4.9})),
             {},
             id="a draining pod is kept until the endpoints had time to spread",
         ),
         pytest.param(
-            scene(pod(0), pod(1, **OFF), replicas=1, not_serving_s={"chat-bbbbbbbb-1": 5.0}),
+            scene(pod(0), pod(1, **OFF), replicas=1, drains=out({"chat-bbbbbbbb-1": 5.0})),
             {"delete": "b1"},
             id="then it is deleted",
         ),
@@ -207,7 +160,7 @@ def test_one_step(of: Scene, expected: dict[str, Any]) -> None:
         pytest.param(scene(pod(0), pod(1)), None, id="nothing to wait for"),
         pytest.param(scene(pod(0), pod(1), replicas=1), 5.0, id="a drain begins: the propagation time"),
         pytest.param(
-            scene(pod(0), pod(1, **OFF), replicas=1, not_serving_s={"chat-bbbbbbbb-1": 3.0}),
+            scene(pod(0), pod(1, **OFF), replicas=1, drains=out({"chat-bbbbbbbb-1": 3.0})),
             2.0,
             id="what is left of it",
         ),

@@ -36,7 +36,8 @@ def first(status: Raw | None = None, **metadata: Any) -> Change:
 
 def no_node(fleet: Fleet) -> None:
     pod = next(iter(fleet.pods().values()))
-    pod["spec"].pop("nodeName")
+    for part in ("nodeName", "affinity"):  # an earlier version left the choice of a node to the scheduler
+        del pod["spec"][part]
     pod["status"] = unschedulable("0/1 nodes are available: 1 Insufficient cpu.")
 
 
@@ -147,7 +148,11 @@ def after(change: Change, refused: str = "") -> Outcome:
         pytest.param(
             spec(engine={"image": "image:2"}),
             "Progressing",
-            ("True", "RollingOut", "0 of 2 replicas serve revision NEW; a new pod comes up before an old one leaves"),
+            (
+                "True",
+                "RollingOut",
+                "0 of 2 replicas serve revision NEW; a new replica comes up before an old one leaves",
+            ),
             id="a rollout",
         ),
         pytest.param(
@@ -276,8 +281,8 @@ def test_events_tell_the_story_once() -> None:
     assert told == [
         ("Normal", "Valid"),
         ("Normal", "PlanPinned"),
-        ("Normal", "Starting"),
         ("Normal", "AllPlaced"),
+        ("Normal", "Starting"),
         ("Normal", "MinimumAvailable"),
         ("Normal", "Settled"),
     ]

@@ -4,13 +4,12 @@ import asyncio
 import hashlib
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modelfleet_worker.roles import Follower
 from worker_process import EngineUnderTest, Worker, living, plan_of, running_worker, stand_in
 
 TOKEN = "of this worker"
@@ -113,35 +112,6 @@ async def test_without_a_token_in_the_plan_there_is_no_entrance(tmp_path: Path) 
     async with running_worker(tmp_path, plan_of(stand_in(tmp_path))) as worker:
         await worker.until_ready()
         assert (await worker.tell("/drain", {"mode": "refuse"}, "")).status == 404
-
-
-async def test_a_follower_ends_when_its_leader_is_done() -> None:
-    order: list[str] = []
-    done = asyncio.Event()
-
-    async def leader_done() -> None:
-        await done.wait()
-        order.append("leader")
-
-    follower = Follower(done.wait, leader_done, 3600.0)
-    finishing = asyncio.create_task(_noting(follower.finished(served=True), order))
-    await asyncio.sleep(0)
-    assert order == []
-    done.set()
-    await finishing
-    assert order == ["leader", "follower"]
-
-
-async def test_a_follower_waits_no_longer_than_its_leader_may_drain() -> None:
-    async def never() -> None:
-        await asyncio.Event().wait()
-
-    await Follower(never, never, 0.01).finished(served=False)
-
-
-async def _noting(work: Awaitable[None], order: list[str]) -> None:
-    await work
-    order.append("follower")
 
 
 async def _told(worker: Worker, mode: str) -> tuple[int, str]:

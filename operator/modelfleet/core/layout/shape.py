@@ -19,6 +19,19 @@ class Layout:
         """Accelerators of one replica."""
         return self.tensor * self.pipeline * self.data
 
+    def nodes(self, per_node: int) -> int:
+        """Nodes that a replica takes where one has `per_node` accelerators: as few as hold an equal part each.
+
+        A part holds whole tensor-parallel groups; only where one is larger than a node (the fabric must join nodes
+        then) it goes over whole nodes. Data-parallel ranks are whole in a part, or evenly cut, as vLLM asks for.
+        """
+        total = self.accelerators
+        if total <= per_node:
+            return 1
+        unit = min(self.tensor, per_node)
+        counts = (n for n in range(-(-total // per_node), total + 1) if total % n == 0 and (total // n) % unit == 0)
+        return next((n for n in counts if self.data % n == 0 or n % self.data == 0), -(-total // per_node))
+
     @property
     def expert_degree(self) -> int:
         """Accelerators that whole experts are spread over; 1 without expert parallelism."""

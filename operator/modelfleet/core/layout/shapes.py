@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 
 from modelfleet.core.hardware import Hardware
 from modelfleet.core.layout.answer import Check
@@ -38,7 +37,7 @@ class Impossible:
 
 def nodes_of(layout: Layout, hardware: Hardware) -> int:
     """Nodes that one replica spans."""
-    return ceil(layout.accelerators / hardware.accelerators_per_node)
+    return layout.nodes(hardware.accelerators_per_node)
 
 
 def pinned(pins: Pins) -> bool:

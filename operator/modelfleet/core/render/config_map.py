@@ -30,7 +30,9 @@ def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
     if plan.engine_version:
         engine["version"] = plan.engine_version
     weights = weights_order(plan)
+    group = {"nodes": plan.nodes, "data": plan.data, "masterPort": names.MASTER_PORT}
     return {
+        **({"group": group} if plan.nodes > 1 else {}),
         **({"weights": weights} if weights else {}),
         "revision": revision,
         "model": {"path": plan.model_path, "servedNames": list(plan.served_names)},

@@ -1,4 +1,4 @@
-"""The worker pod of one replica: restricted pod security, fully specified, no service-account token. Pure."""
+"""The worker pods of a replica: restricted pod security, fully specified, no service-account token. Pure."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -6,6 +6,8 @@ from typing import Any
 
 from modelfleet.api import names
 from modelfleet.core.plan import Plan
+from modelfleet.core.render.group_service import leader_host
+from modelfleet.core.render.member import member_env
 from modelfleet.core.render.metadata import Owner, metadata
 from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY
 from modelfleet.core.render.weights import add_weights
@@ -28,8 +30,8 @@ class _Volume:
         return {"name": self.name, "mountPath": self.path, **read_only}
 
 
-def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
-    """The pod of replica `slot`. Nothing is left for the server to fill in that would matter to a worker."""
+def pod(owner: Owner, revision: str, slot: int, plan: Plan, rank: int = 0) -> dict[str, Any]:
+    """The pod of a rank of replica `slot`. Nothing is left for the server to fill in that would matter to a worker."""
     volumes = _volumes(owner, revision, plan)
     spec: dict[str, Any] = {
         "restartPolicy": "Always",
@@ -50,23 +52,28 @@ def pod(owner: Owner, revision: str, slot: int, plan: Plan) -> dict[str, Any]:
         spec["priorityClassName"] = plan.priority_class_name
     if plan.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret} for secret in plan.image_pull_secrets]
-    name = names.pod(owner.name, revision, slot)
+    name = names.pod(owner.name, revision, slot, rank)
+    if plan.nodes > 1:
+        spec |= {"hostname": name, "subdomain": names.revision(owner.name, revision)}
+        worker = spec["containers"][0]
+        worker["env"] = member_env(owner, revision, slot, rank, leader_host(owner, revision, slot))
+        worker["ports"].append({"name": "group", "containerPort": names.GROUP_PORT, "protocol": "TCP"})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(owner, name, pod_labels(revision, slot)),
+        "metadata": metadata(owner, name, pod_labels(revision, slot, rank)),
         "spec": spec,
     }
 
 
-def pod_labels(revision: str, slot: int, serving: bool = True) -> dict[str, str]:
-    """The labels of a pod besides those that every child carries."""
+def pod_labels(revision: str, slot: int, rank: int = 0, serving: bool = True) -> dict[str, str]:
+    """The labels of a pod besides those that every child carries. Only a leader is ever labelled to serve."""
     return {
         names.REVISION_LABEL: revision,
         names.REPLICA_LABEL: str(slot),
-        names.RANK_LABEL: "0",
+        names.RANK_LABEL: str(rank),
         names.ROLE_LABEL: "serve",
-        names.SERVING_LABEL: "true" if serving else "false",
+        names.SERVING_LABEL: "true" if serving and rank == 0 else "false",
     }
 
 
@@ -76,7 +83,7 @@ def grace_period_s(plan: Plan) -> int:
 
 
 def _container(plan: Plan, volumes: list[_Volume]) -> dict[str, Any]:
-    device = {plan.resource_name: str(plan.accelerators)}
+    device = {plan.resource_name: str(plan.member_accelerators)}
     host = {"cpu": plan.host_cpu, "memory": plan.host_memory}
     return {
         "name": names.WORKER_CONTAINER,

@@ -1,0 +1,85 @@
+"""The one placer: hands out views of the books, and keeps what was decided on them. No I/O.
+
+From a view to the record of what was decided on it nothing else runs: both happen in one step of the event loop, so no
+other key can decide in between. Losing the reservations (a restart, a handover of the Lease) loses only what was
+decided for pods that are not pinned yet: they are still gated, and are placed anew.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from math import floor
+
+from modelfleet.controller.inventory import Inventory
+from modelfleet.controller.streams import Streams
+from modelfleet.controller.triggers import Key, Triggers
+from modelfleet.core.placement.project import PodEntry, pod_entry, pod_key
+from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.snapshot import Raw
+
+WAKE_S = 1.0
+"""Keys that wait for room are woken at most so often: pods end in crowds."""
+
+
+class Placer:
+    """Views and reservations of all keys, and who waits for room."""
+
+    def __init__(self, streams: Streams, triggers: Triggers) -> None:
+        self.inventory = Inventory(streams, self._room_grew, self._keys_concern)
+        self._triggers = triggers
+        self._waiting: set[Key] = set()
+        self._wake: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Keys that wait for room."""
+        return len(self._waiting)
+
+    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
+        """The cluster as this key may use it; `pods` are its own, freshly listed. None: nothing may be decided on the
+        books now, and the key is woken once that changes."""
+        if not self.inventory.usable:
+            self._waiting.add(key)
+            return None
+        own = _taking_room(pods)
+        age_s = float(floor(self.inventory.age_s / 60) * 60)
+        return self.inventory.ledger.view(str(key), own, age_s)
+
+    def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
+        """What was decided on the view just handed out, all of it; `pods` as there, `waits`: a group found no room.
+
+        A pod that was pinned a moment ago is decided no more and may not be seen yet: its room is kept meanwhile.
+        """
+        own = (
+            Reservation(pod=name, node=entry.node, requests=entry.requests)
+            for name, entry in _taking_room(pods).items()
+        )
+        self.inventory.ledger.reserve(str(key), (*own, *reservations))
+        if waits:
+            self._waiting.add(key)
+        elif self.inventory.usable:
+            self._waiting.discard(key)
+
+    def forget(self, key: Key) -> None:
+        """The ModelDeployment is gone."""
+        self._waiting.discard(key)
+        if self.inventory.ledger.reservations(str(key)):
+            self.inventory.ledger.reserve(str(key), ())
+            self._room_grew()
+
+    def _room_grew(self) -> None:
+        if self._waiting and self._wake is None:
+            self._wake = asyncio.get_running_loop().call_later(WAKE_S, self._wake_waiting)
+
+    def _wake_waiting(self) -> None:
+        self._wake = None
+        for key in sorted(self._waiting):
+            self._triggers.add(key)
+
+    def _keys_concern(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._triggers.add(key)
+
+
+def _taking_room(pods: Iterable[Raw]) -> dict[str, PodEntry]:
+    """The pods that hold room of a node, bound or pinned, by name."""
+    return {pod_key(pod): entry for pod in pods if (entry := pod_entry(pod)) is not None}

@@ -1,0 +1,272 @@
+"""When a replica is given up as a whole and made anew, and which nodes are in doubt then. Pure.
+
+| what is observed | what is done |
+| --- | --- |
+| a rank of a group ended, is asked to end, or is gone after the group began | the whole group ends |
+| a group dies in place again and again for a reason that a new start may mend | the whole group ends |
+| a group on nodes does not serve by its deadline | the whole group ends |
+| a placed replica gets no node: what was free is held by somebody else now | it ends, and the node is in doubt |
+| an unpinned one gets no node, and nobody brings one by BUY_S | it ends |
+| the kubelet refuses a rank that never ran | the group ends, and the node is in doubt |
+
+A group that ended is made anew in its slot after a back-off: at once, then 10 s, doubled up to BACKOFF_MOST_S. After
+TRIES_HERE ends the nodes of the rank that failed are in doubt too, so that the replica moves to others if there are
+any. Counts and doubts stand in NAME-state and are forgotten after FORGET_S and DOUBT_S.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from modelfleet.api.reasons import Reason
+from modelfleet.core import raw
+from modelfleet.core.groups import Replica
+from modelfleet.core.plan import Plan
+from modelfleet.core.pods import PodView, elapsed_s
+
+BIND_S = 20.0
+"""How long the scheduler is waited for to bind a pod that was pinned where there was room."""
+
+BUY_S = 900.0
+"""How long an autoscaler is waited for to bring a node: large machines take up to ten minutes to boot."""
+
+PULL_S = 900.0
+"""What a group may take for images and volumes before its workers begin, besides the plan's start deadline."""
+
+BACKOFF_FIRST_S, BACKOFF_MOST_S = 10.0, 300.0
+
+TRIES_HERE = 3
+"""After so many ends of the same replica its failing rank's node is taken for the cause."""
+
+DOUBT_S = 300.0
+"""How long a node is in doubt."""
+
+FORGET_S = 1800.0
+"""A replica that stood for so long begins its count anew."""
+
+_MENDED_BY_A_START = {
+    Reason.ENGINE_DIED,
+    Reason.WORKER_FAILED,
+    Reason.REPLICA_LOST,
+    Reason.ENGINE_START_TIMEOUT,
+    Reason.GROUP_MEMBER_LOST,
+    Reason.ENGINE_HUNG,
+}
+_REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
+_ENTRIES = 256  # a deployment has fewer replicas that fail at once; a damaged or huge entry is not read on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """What NAME-state holds of one replica: how often it ended, when last, the uids of its pods then, and why."""
+
+    count: int
+    at: datetime
+    pods: frozenset[str] = frozenset()
+    why: str = ""
+
+    @property
+    def due_at(self) -> datetime:
+        """When it is made anew."""
+        wait_s = 0.0 if self.count < 2 else min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2.0 ** min(self.count - 2, 30))
+        return self.at + timedelta(seconds=wait_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """What came of a look at all replicas. `ends` are to be deleted now, with the sentence why, by uid; `backing_off`
+    are slots of the goal that wait; `avoid` are nodes in doubt. `kept` is what NAME-state is to hold; None leaves it as
+    it is."""
+
+    ends: tuple[Replica, ...] = ()
+    whys: Mapping[str, str] = field(default_factory=dict)
+    backing_off: Mapping[int, Past] = field(default_factory=dict)
+    avoid: frozenset[str] = frozenset()
+    kept: Mapping[str, Any] | None = None
+    wake_after_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """What is looked at. `goal` is the name of the wanted revision, `kept` what NAME-state holds of this module;
+    `refused` are the uids of pods that a kubelet did not take."""
+
+    fleet: tuple[Replica, ...]
+    plans: Mapping[str, Plan]
+    goal: str
+    replicas: int
+    kept: Mapping[str, Any]
+    refused: frozenset[str]
+    now: datetime
+
+
+def decide_life(watched: Watched) -> Life:
+    """Which replicas end, which slots wait, which nodes are in doubt."""
+    pasts, doubts = _read(watched)
+    ends: list[Replica] = []
+    whys: dict[str, str] = {}
+    for replica in watched.fleet:
+        why = _why_it_ends(watched, replica)
+        if why is None or replica.revision is None:
+            continue
+        ends.append(replica)
+        whys[replica.uid] = why
+        past = pasts.get(_key(replica))
+        uids = frozenset(pod.uid for pod in replica.pods)
+        if replica.revision != watched.goal or (past is not None and past.pods & uids):
+            continue  # it is not made anew, or it is counted and its pods are on their way out
+        count = 1 + (past.count if past else 0)
+        pasts[_key(replica)] = Past(count=count, at=watched.now, pods=uids, why=why[:200])
+        doubts |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
+    kept = _written(pasts, doubts)
+    waiting = _backing_off(watched, pasts, {replica.uid for replica in ends})
+    moments = [*(past.due_at for past in waiting.values()), *(doubts.values() if doubts else ())]
+    return Life(
+        ends=tuple(ends),
+        whys=whys,
+        backing_off=waiting,
+        avoid=frozenset(doubts),
+        kept=kept if kept != _plain(watched.kept) else None,
+        wake_after_s=_earliest([*((at - watched.now).total_seconds() for at in moments), *_deadlines(watched)]),
+    )
+
+
+def is_refused_by_kubelet(pod: Any) -> bool:
+    """A raw pod that a kubelet did not take: what placement saw as free was not."""
+    reason = raw.text(pod, "status", "reason")
+    return raw.text(pod, "status", "phase") == "Failed" and reason.startswith(_REFUSED_BY_KUBELET)
+
+
+def _why_it_ends(watched: Watched, replica: Replica) -> str | None:
+    """The sentence why the whole replica is given up; None while it is not."""
+    if replica.terminating:
+        return None
+    unbound = _unbound(replica)
+    if unbound is not None:
+        pod, limit_s = unbound
+        if elapsed_s(pod.unschedulable_since, watched.now) < limit_s:
+            return None
+        where = f"on node {pod.node}, which was free" if pod.node else f"and no node came within {limit_s:.0f} s"
+        return f"pod {pod.name} finds no room {where}: {pod.unschedulable.rstrip('. ')}"
+    if any(pod.uid in watched.refused for pod in replica.pods):
+        return replica.failure.message if replica.failure else "a kubelet refused it"
+    if replica.size == 1:
+        return None  # one pod that ends is replaced by the step
+    if replica.finished:
+        return replica.failure.message if replica.failure else "a rank of it ended"
+    failure = replica.failure
+    if failure is not None and failure.hopeless and failure.reason in _MENDED_BY_A_START:
+        return f"it does not come up in place: {failure.message}"
+    left_s = _left_s(watched, replica)
+    if left_s is not None and left_s <= 0:
+        return f"it did not serve within {_limit_s(watched, replica):.0f} s on its nodes"
+    return None
+
+
+def _unbound(replica: Replica) -> tuple[PodView, float] | None:
+    """The first rank that the scheduler finds no node for, and how long that is borne."""
+    pod = replica.stuck
+    if pod is None or pod.gates or pod.revision is None:
+        return None
+    return (pod, BIND_S) if pod.node else (pod, BUY_S)
+
+
+def _limit_s(watched: Watched, replica: Replica) -> float:
+    plan = watched.plans.get(replica.revision or "")
+    return (plan.limits.start_deadline_s if plan else 0.0) + PULL_S
+
+
+def _left_s(watched: Watched, replica: Replica) -> float | None:
+    """What is left of a group's time to serve, since it got its last node or served last; None where it serves, has no
+    nodes, or nothing says since when."""
+    if replica.ready or replica.size == 1 or not replica.placed or replica.revision not in watched.plans:
+        return None
+    leader = replica.leader
+    since = [at for pod in replica.pods if (at := pod.scheduled_at) is not None]
+    since += [leader.unready_since] if leader is not None and leader.unready_since is not None else []
+    return _limit_s(watched, replica) - elapsed_s(max(since), watched.now) if since else None
+
+
+def _deadlines(watched: Watched) -> Iterator[float]:
+    for replica in watched.fleet:
+        if replica.terminating:
+            continue
+        unbound = _unbound(replica)
+        if unbound is not None:
+            yield unbound[1] - elapsed_s(unbound[0].unschedulable_since, watched.now)
+        if (left_s := _left_s(watched, replica)) is not None:
+            yield left_s
+
+
+def _doubtful(watched: Watched, replica: Replica, count: int) -> Iterator[str]:
+    """Nodes that what just ended speaks against."""
+    for pod in replica.pods:
+        if pod.node and (pod.uid in watched.refused or (pod.unschedulable and not pod.placed)):
+            yield pod.node
+    culprit = replica.failed
+    if count >= TRIES_HERE and culprit is not None and culprit.node:
+        yield culprit.node
+
+
+def _backing_off(watched: Watched, pasts: Mapping[str, Past], ending: set[str]) -> dict[int, Past]:
+    """Slots of the goal whose replica is to be made anew and is not due. Of more than are missing only the first count:
+    where fewer are wanted now, nobody waits for the rest."""
+    standing = [
+        replica
+        for replica in watched.fleet
+        if replica.revision == watched.goal and not replica.terminating and replica.uid not in ending
+    ]
+    taken = {replica.slot for replica in standing}
+    prefix = f"{watched.goal}-"
+    ended = sorted(
+        (past.due_at, int(key.removeprefix(prefix)), past)
+        for key, past in pasts.items()
+        if key.startswith(prefix) and key.removeprefix(prefix).isdecimal()
+    )
+    missing = max(0, watched.replicas - len(standing))
+    first = [each for each in ended if each[1] not in taken][:missing]
+    return {slot: past for due, slot, past in first if due > watched.now}
+
+
+def _key(replica: Replica) -> str:
+    return f"{replica.revision}-{replica.slot}"
+
+
+def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
+    """What is kept and still counts."""
+    pasts = {}
+    for key, item in list(raw.mapping(watched.kept, "replicas").items())[:_ENTRIES]:
+        at = raw.instant(item, "at")
+        if at is not None and -60.0 < (watched.now - at).total_seconds() < FORGET_S:
+            count = max(1, raw.integer(item, "count", default=1))
+            uids = raw.at(item, "pods")
+            pods = frozenset(map(str, uids)) if isinstance(uids, list) else frozenset()
+            pasts[str(key)] = Past(count=count, at=at, pods=pods, why=raw.text(item, "why"))
+    doubts = {}
+    for node in list(raw.mapping(watched.kept, "doubtful"))[:_ENTRIES]:
+        until = raw.instant(watched.kept, "doubtful", node)
+        if until is not None and 0 < (until - watched.now).total_seconds() <= DOUBT_S + 60.0:
+            doubts[str(node)] = until
+    return pasts, doubts
+
+
+def _written(pasts: Mapping[str, Past], doubts: Mapping[str, datetime]) -> dict[str, Any]:
+    said = {
+        key: {"count": past.count, "at": _text(past.at), "pods": sorted(past.pods), "why": past.why}
+        for key, past in sorted(pasts.items())
+    }
+    until = {node: _text(at) for node, at in sorted(doubts.items())}
+    return {key: part for key, part in (("replicas", said), ("doubtful", until)) if part}
+
+
+def _plain(kept: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): part for key, part in kept.items()}
+
+
+def _text(at: datetime) -> str:
+    return at.isoformat()
+
+
+def _earliest(times_s: Iterable[float]) -> float | None:
+    return min((time for time in times_s if time > 0), default=None)

@@ -1,0 +1,100 @@
+"""All that is done with replicas now: what ends as a whole, the step of the rollout, what is placed. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from modelfleet.api import names
+from modelfleet.api.acceleratorclass import AcceleratorClass
+from modelfleet.api.parse import parse_class
+from modelfleet.core.children import Children
+from modelfleet.core.cordon import on_cordoned_nodes
+from modelfleet.core.course import Course
+from modelfleet.core.group_life import Life, Watched, decide_life, is_refused_by_kubelet
+from modelfleet.core.groups import Replica
+from modelfleet.core.intent import Wish
+from modelfleet.core.kept import entry, state_of
+from modelfleet.core.placing import Placing, Site, decide_placing, lacking
+from modelfleet.core.plan import Plan
+from modelfleet.core.rollout import Step, hold
+from modelfleet.core.snapshot import World
+
+Short = Mapping[str, float] | None
+Take = Callable[[tuple[Replica, ...], Short], Step]
+"""The step for replicas that stand, with what one more of them lacks of room (None: nothing is known to lack)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moves:
+    """The step with what ends and what is withdrawn among its victims, and how both came about."""
+
+    step: Step
+    life: Life = field(default_factory=Life)
+    placing: Placing = field(default_factory=Placing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What moves are decided on. `plans` are by revision, the goal's among them; `classes` are those that the spec
+    names."""
+
+    world: World
+    children: Children
+    fleet: tuple[Replica, ...]
+    plans: Mapping[str, Plan]
+    classes: Mapping[str, AcceleratorClass]
+
+
+def stand_still(fleet: tuple[Replica, ...]) -> Moves:
+    """The moves while nothing may be decided."""
+    return Moves(step=hold(fleet))
+
+
+def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Moves:
+    """Ends what does not get on, takes the step for the rest, and places what it creates."""
+    life = decide_life(_watched(ground, course, wish.replicas.replicas))
+    ending = {replica.uid for replica in life.ends}
+    standing = tuple(replica for replica in ground.fleet if replica.uid not in ending)
+    site = replace(_site(ground, course, standing, life.avoid), spread=wish.deployment.spec.placement.spread)
+    cordoned = on_cordoned_nodes(ground.world.cluster, standing)
+    rolls = bool(cordoned) or any(replica.revision != course.goal.name for replica in standing)
+    step = take(standing, lacking(site) if rolls else None)
+    going = {replica.uid for replica in step.delete}
+    site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))
+    placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))])
+    leaving = (*life.ends, *placing.withdrawn)
+    return Moves(
+        step=replace(
+            step,
+            create=placing.slots,
+            delete=(*step.delete, *leaving),
+            victims=step.victims | {replica.uid for replica in leaving},
+        ),
+        life=life,
+        placing=placing,
+    )
+
+
+def _watched(ground: Ground, course: Course, replicas: int) -> Watched:
+    pods = ground.children.pods.values()
+    return Watched(
+        fleet=ground.fleet,
+        plans=ground.plans,
+        goal=course.goal.name,
+        replicas=replicas,
+        kept=entry(state_of(ground.children), names.GROUPS_KEY),
+        refused=frozenset(pod["metadata"]["uid"] for pod in pods if is_refused_by_kubelet(pod)),
+        now=ground.world.now,
+    )
+
+
+def _site(ground: Ground, course: Course, fleet: tuple[Replica, ...], avoid: frozenset[str]) -> Site:
+    name = course.goal.plan.class_name
+    parsed = ground.classes.get(name) or parse_class(ground.world.classes.get(name, {}))
+    return Site(
+        children=ground.children,
+        fleet=fleet,
+        goal=course.goal,
+        kind=parsed if isinstance(parsed, AcceleratorClass) else None,
+        cluster=ground.world.cluster,
+        avoid=avoid,
+    )

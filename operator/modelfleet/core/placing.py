@@ -1,0 +1,281 @@
+"""Which nodes a deployment's replicas get: what is created, which gates are lifted, what is withdrawn. Pure.
+
+| what is observed | what is done |
+| --- | --- |
+| a new replica, and room for all of it | its pods are created behind our gate; the room is reserved |
+| a new replica, and no room | nothing is created; the shortfall is said |
+| the same, on a class that buys nodes, below its limit | created ungated and unpinned, so that an autoscaler sees it |
+| a group with a rank that was never made | the rank is created as the others were |
+| a whole group behind our gate | it is pinned and lifted, the leader last |
+| the same, behind a gate of others too | it waits: they may choose where it runs |
+| a group of which some ranks are lifted | the others join them, or it is withdrawn |
+| a group behind our gate, and no room any more | it is withdrawn: deleted, and made anew when there is room |
+| the nodes of the cluster are not known | nothing is created, lifted or withdrawn |
+
+A rank that is lifted keeps its node: what was pinned cannot be pinned elsewhere, so withdrawing is deleting.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from modelfleet.api import names
+from modelfleet.api.acceleratorclass import AcceleratorClass, Provisioning
+from modelfleet.api.placement import Spread
+from modelfleet.core import raw
+from modelfleet.core.children import Children
+from modelfleet.core.effects import Create, Lift
+from modelfleet.core.groups import Replica
+from modelfleet.core.placement.place import place
+from modelfleet.core.placement.project import pod_amounts
+from modelfleet.core.placement.supplies import may_buy
+from modelfleet.core.placement.view import Amounts, ClusterView, Reservation
+from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
+from modelfleet.core.render.lift import gated, lift
+from modelfleet.core.render.pod import pod
+from modelfleet.core.revisions import Revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Where replicas of `goal` are to be placed. `kind` is their class as it is today, None where it is gone; `cluster`
+    is None while its nodes are not known; `avoid` are nodes in doubt."""
+
+    children: Children
+    fleet: tuple[Replica, ...]
+    goal: Revision
+    kind: AcceleratorClass | None
+    cluster: ClusterView | None
+    spread: Spread = Spread.NONE
+    avoid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placing:
+    """What came of it. `slots` are those of `goal` that get their pods now; `shortfalls` are by the replica's name;
+    `gates` are those of others that are waited for; `blind`: the nodes are not known, and something was to be placed.
+    """
+
+    creates: tuple[Create, ...] = ()
+    lifts: tuple[Lift, ...] = ()
+    slots: tuple[int, ...] = ()
+    withdrawn: tuple[Replica, ...] = ()
+    shortfalls: Mapping[str, Shortfall] = field(default_factory=dict)
+    bought: frozenset[str] = frozenset()
+    gates: tuple[str, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    blind: bool = False
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Somebody else's end, or a new node, would let more be placed."""
+        return self.blind or bool(self.shortfalls)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """Groups behind our gate: to be placed, behind gates of others too, of revisions that are not wanted any more."""
+
+    groups: tuple[Replica, ...]
+    held: tuple[Replica, ...]
+    strays: tuple[Replica, ...]
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The gates of others that are waited for."""
+        return tuple(sorted({gate for replica in self.held for gate in replica.foreign_gates}))
+
+
+def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
+    """Places the groups that stand behind our gate, then new replicas in `slots` of the goal."""
+    waiting, new = _waiting(site), tuple(slots)
+    if site.cluster is None:
+        return Placing(gates=waiting.gates, blind=bool(waiting.groups or new))
+    asked = _Asked(site)
+    wants = [*map(asked.of_group, waiting.groups), *map(asked.of_slot, new)]
+    answers = {answer.key: answer for answer in place(site.cluster, wants)}
+    placing = _of_groups(site, asked, waiting, answers)
+    fitting = [slot for slot in new if isinstance(answers[asked.name(slot)], Placement)]
+    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting])
+    creates = (
+        *_half_made(site, without=placing.withdrawn),
+        *(Create(gated(made)) for slot in fitting for made in asked.pods(slot)),
+        *(Create(made) for slot in bought for made in asked.pods(slot)),
+    )
+    return replace(
+        placing,
+        creates=creates,
+        slots=tuple(sorted((*fitting, *bought))),
+        shortfalls={
+            answer.key: replace(answer, sentence=f"{answer.sentence}; {unbought}") if unbought else answer
+            for answer in answers.values()
+            if isinstance(answer, Shortfall)
+        },
+        bought=frozenset(map(asked.name, bought)),
+        reservations=tuple(asked.reservations(answers.values())),
+    )
+
+
+def _to_buy(site: Site, slots: Iterable[int]) -> tuple[list[int], str]:
+    """The slots whose pods a cluster autoscaler is to see, and why the others are not; empty where none is bought."""
+    plan, bought = site.goal.plan, list[int]()
+    if site.kind is None or site.cluster is None:
+        return bought, ""
+    unplaced = (one for replica in site.fleet for one in replica.pods if not (one.placed or one.gates or one.finished))
+    ordered = int(sum(one.requests.get(plan.resource_name, 0.0) for one in unplaced))
+    for slot in slots:
+        why = may_buy(site.kind, site.cluster.nodes, ordered, plan.accelerators)
+        if why is not None:
+            return bought, why
+        bought.append(slot)
+        ordered += plan.accelerators
+    return bought, ""
+
+
+def _waiting(site: Site) -> _Waiting:
+    gated_ones = [replica for replica in site.fleet if replica.gated and not replica.terminating]
+    strays = tuple(replica for replica in gated_ones if replica.revision != site.goal.name)
+    held = tuple(replica for replica in gated_ones if replica.foreign_gates and replica not in strays)
+    groups = (replica for replica in gated_ones if replica not in held and replica not in strays)
+    return _Waiting(tuple(sorted(groups, key=_most_lifted_first)), held, strays)
+
+
+def _of_groups(site: Site, asked: "_Asked", waiting: _Waiting, answers: Mapping[str, Placement | Shortfall]) -> Placing:
+    """What becomes of the groups behind our gate."""
+    lifts: list[Lift] = []
+    withdrawn = [*waiting.strays]
+    for replica in waiting.groups:
+        answer = answers[asked.key(replica)]
+        if isinstance(answer, Shortfall) or not _joinable(replica):
+            withdrawn.append(replica)
+        elif replica.complete:
+            lifts += _lifts(site, replica, answer)
+    return Placing(lifts=tuple(lifts), withdrawn=tuple(withdrawn), gates=waiting.gates)
+
+
+def lacking(site: Site) -> Mapping[str, float] | None:
+    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, or
+    where nothing can be said."""
+    if site.cluster is None or _buys(site.kind):
+        return None
+    asked = _Asked(site)
+    waiting = _waiting(site).groups
+    more = 1 + max((replica.slot or 0 for replica in waiting), default=0)
+    (*_, answer) = place(site.cluster, [*map(asked.of_group, waiting), asked.of_slot(more)])
+    plan = site.goal.plan
+    return {plan.resource_name: float(plan.accelerators)} if isinstance(answer, Shortfall) else None
+
+
+def _most_lifted_first(replica: Replica) -> tuple[int, bool, str]:
+    """Groups that hold nodes already before whole ones before half made ones."""
+    return -sum(names.PLACED_GATE not in one.gates for one in replica.pods), not replica.complete, replica.name
+
+
+def _joinable(replica: Replica) -> bool:
+    """Every rank that is lifted says where it is; one that does not was lifted by somebody else."""
+    return all(one.node for one in replica.pods if names.PLACED_GATE not in one.gates) and not replica.finished
+
+
+def _lifts(site: Site, replica: Replica, answer: Placement) -> Iterator[Lift]:
+    """The patches, the leader's last: an engine waits for its peers, and nothing for it."""
+    for rank in reversed(range(replica.size)):
+        member = replica.members[rank]
+        if member is not None and names.PLACED_GATE in member.gates:
+            yield replace(lift(site.children.pods[member.name], answer.nodes[rank]), leads=rank == 0)
+
+
+def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:
+    """The ranks that a group lacks which has not begun: they were not made yet, or the process ended between two."""
+    left_out = {replica.uid for replica in without}
+    for replica in site.fleet:
+        made_of_goal = replica.revision == site.goal.name and replica.slot is not None
+        begun = replica.started or replica.finished or replica.terminating or replica.uid in left_out
+        if not made_of_goal or begun or len(replica.pods) == replica.size:
+            continue
+        for rank, member in enumerate(replica.members):
+            if member is None and replica.slot is not None:
+                made = pod(site.children.owner, site.goal.name, replica.slot, site.goal.plan, rank)
+                yield Create(gated(made) if replica.gated else made)
+
+
+def _buys(kind: AcceleratorClass | None) -> bool:
+    """Whether nodes of the class are bought when pods wait for them."""
+    return kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
+
+
+class _Asked:
+    """Wants of one revision, made from the pods that would be created."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._pod = pod(site.children.owner, site.goal.name, 0, site.goal.plan)
+        self._requests: Amounts = pod_amounts(self._pod)
+        self._tolerations = tuple(_tolerated(item) for item in raw.items(self._pod, "spec", "tolerations"))
+        self._slots: dict[str, int] = {}
+
+    def name(self, slot: int) -> str:
+        """The name of the replica in `slot`, by which it is answered."""
+        name = names.pod(self._site.children.owner.name, self._site.goal.name, slot)
+        self._slots[name] = slot
+        return name
+
+    def key(self, replica: Replica) -> str:
+        """The name of a replica of the goal, also of one whose leader is not there."""
+        return self.name(replica.slot or 0)
+
+    def pods(self, slot: int) -> list[dict[str, object]]:
+        """Its pods, by rank."""
+        goal = self._site.goal
+        return [pod(self._site.children.owner, goal.name, slot, goal.plan, rank) for rank in range(goal.plan.nodes)]
+
+    def of_slot(self, slot: int) -> GroupWant:
+        """A new replica."""
+        return self._want(self.name(slot), {})
+
+    def of_group(self, replica: Replica) -> GroupWant:
+        """A replica whose pods are there, some of them with a node."""
+        lifted = (one for one in replica.pods if names.PLACED_GATE not in one.gates and one.node)
+        return self._want(self.key(replica), {one.rank: one.node for one in lifted})
+
+    def reservations(self, answers: Iterable[Placement | Shortfall]) -> Iterator[Reservation]:
+        """The room that the placed groups count on."""
+        owner, goal = self._site.children.owner, self._site.goal
+        for answer in answers:
+            if isinstance(answer, Placement):
+                for rank, node in enumerate(answer.nodes):
+                    member = names.pod(owner.name, goal.name, self._slots[answer.key], rank)
+                    yield Reservation(pod=f"{owner.namespace}/{member}", node=node, requests=self._requests)
+
+    def _want(self, key: str, pinned: Mapping[int, str]) -> GroupWant:
+        plan, kind = self._site.goal.plan, self._site.kind
+        return GroupWant(
+            key=key,
+            deployment=f"{self._site.children.owner.namespace}/{self._site.children.owner.name}",
+            members=plan.nodes,
+            resource=plan.resource_name,
+            accelerators=plan.member_accelerators,
+            requests=self._requests,
+            class_name=plan.class_name,
+            node_selector=plan.node_selector,
+            tolerations=self._tolerations,
+            tensor=plan.tensor,
+            domain_size=kind.spec.fabric.domain_size if kind is not None and kind.spec.fabric is not None else None,
+            topology=tuple(map(str, kind.spec.topology_keys)) if kind is not None else (),
+            spread=self._site.spread,
+            peers=tuple(_nodes_of(self._site.fleet)),
+            avoid=self._site.avoid,
+            pinned=pinned,
+        )
+
+
+def _nodes_of(fleet: Iterable[Replica]) -> Iterator[str]:
+    """Where replicas stand, once for each of them."""
+    for replica in fleet:
+        if not (replica.gated or replica.terminating or replica.finished):
+            yield from dict.fromkeys(one.node for one in replica.pods if one.node)
+
+
+def _tolerated(item: Mapping[str, object]) -> Tolerated:
+    def text(key: str) -> str:
+        return raw.text(item, key)
+
+    return Tolerated(key=text("key"), operator=text("operator") or "Equal", value=text("value"), effect=text("effect"))

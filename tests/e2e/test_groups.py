@@ -1,0 +1,201 @@
+"""Replicas of more than one rank with the real vLLM on two real nodes: tensor parallelism inside a node, a pipeline
+over both, and every way to lose a member. Prints how long it took to notice and to serve again."""
+
+import os
+import signal
+import time
+
+import group_story as story
+import pytest
+from site_under_test import Site
+
+from cluster_fixtures import own_cluster
+from modelfleet.api import names
+from modelfleet_local import Options, engine, fleet
+from modelfleet_local.paths import cache_dir
+
+pytestmark = [pytest.mark.thorough, pytest.mark.engine]
+
+READY_S = 900.0  # three imports of torch in a row for each rank, on two cores
+ONE_A_NODE = "cpu-one-a-node"  # a class of the same nodes of which a replica gets one accelerator on each
+SHORT = 8  # tokens: ranks on one machine wait for each other with all of its cores
+TABLE: list[tuple[str, ...]] = []
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of this module's own with two real nodes."""
+    with own_cluster("groups", Options(nodes=2, owned=True)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def site(cluster):
+    """modelfleet on it, the tiny model and the engine."""
+    images = fleet.load_images(cluster)
+    fleet.install_operator(cluster, images, {"worker.propagationSeconds": "2", "worker.drainSeconds": "60"})
+    made = Site(cluster, "groups")
+    fleet.apply(cluster, fleet.model_namespace(made.namespace))
+    folders = {
+        fleet.MODEL_CLAIM: engine.require_model(cache_dir()),
+        fleet.ENGINE_CLAIM: engine.require_engine(cache_dir()),
+    }
+    for claim, folder in folders.items():
+        fleet.apply(cluster, fleet.claimed_folder(made.namespace, claim, folder))
+    spec = {**made.read("accel", "cpu")["spec"], "acceleratorsPerNode": 1}
+    made.apply(
+        {"apiVersion": names.API_VERSION, "kind": names.CLASS_KIND, "metadata": {"name": ONE_A_NODE}, "spec": spec}
+    )
+    return made
+
+
+def deployed(site, name, classes, **parallelism):
+    """A ModelDeployment with these pins, Ready."""
+    spec = {"accelerators": {"classes": classes}, "scaling": {"minReplicas": 1, "maxReplicas": 1}}
+    manifest = site.deployment(name, parallelism=parallelism, **spec)
+    # With tensor parallelism vLLM compiles a function even with enforce-eager; the image has no C++ compiler.
+    manifest["spec"]["engine"]["env"] = [{"name": "TORCHDYNAMO_DISABLE", "value": "1"}]
+    site.apply(manifest)
+    began_s = time.monotonic()
+    site.wait_for(name, "Ready", "True", timeout_s=READY_S)
+    TABLE.append((f"{name}: from apply to Ready", "", f"{time.monotonic() - began_s:.0f} s", "", ""))
+    return site
+
+
+def gone(site, name):
+    site.kubectl("delete", "mdep", name)
+    site.wait(f"no pod of {name}", lambda: site.pods(name) == [], timeout_s=180)
+
+
+@pytest.fixture(scope="module")
+def pipeline(site):
+    """`pair`: two pipeline stages, a node each."""
+    return deployed(site, "pair", [ONE_A_NODE], tensor=1, pipeline=2)
+
+
+@pytest.fixture(scope="module")
+def expected(pipeline):
+    """Its greedy answer while all is well; the last tests compare it with that of a single pod."""
+    return story.answer(pipeline, "pair")
+
+
+def test_a_pipeline_has_a_rank_on_each_node_and_a_fence_around_them(pipeline):
+    leader, worker = story.members(pipeline, "pair")
+    assert leader["spec"]["nodeName"] != worker["spec"]["nodeName"]
+    (policy,) = pipeline.read("networkpolicies")["items"]
+    assert policy["metadata"]["name"] == leader["metadata"]["name"]
+
+
+def lost(pipeline, expected, what, do):
+    """What clients see while `do` takes a member away: nothing wrong, errors said as errors, then answers again."""
+    pipeline.wait_for("pair", "Ready", "True", timeout_s=READY_S)
+    said = set()
+    with story.client(pipeline, "pair", expected) as seen:
+        time.sleep(5)
+        at_s = do()
+        pipeline.wait("it is noticed", lambda: not leader_ready(pipeline, said), timeout_s=60)
+        noticed_s = time.time() - at_s
+        pipeline.wait("a Ready group", lambda: serves_again(pipeline, said), timeout_s=READY_S)
+        time.sleep(5)
+    error_s, again_s = seen.first("error", at_s), seen.first("right", at_s, "began")
+    assert seen.count("wrong") == 0, seen.answers
+    assert again_s is not None
+    cut = sum(one["is"] == "error" and one["began"] <= at_s for one in seen.answers)
+    counts = f"{seen.count('right')} right, {cut} cut off, {seen.count('error') - cut} refused meanwhile, 0 wrong"
+    noticed = f"not Ready after {noticed_s:.1f} s, the client's error after {error_s or 0:.1f} s"
+    TABLE.append((what, noticed, f"{again_s:.0f} s", counts, " / ".join(sorted(said))))
+    print(f"\n{TABLE[-1]}")
+
+
+def leader_ready(site, said):
+    """Whether rank 0 is Ready; `said` takes in what members said about their ends."""
+    pods = story.members(site, "pair")
+    said |= {words for words in map(story.failure, pods) if words}
+    leader = [pod for pod in pods if pod["metadata"]["labels"][names.RANK_LABEL] == "0"]
+    conditions = [each for pod in leader for each in pod["status"].get("conditions", [])]
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def serves_again(site, said):
+    return leader_ready(site, said) and len(story.members(site, "pair")) == 2
+
+
+def deleted(site, rank):
+    """The pod of a rank is deleted by force, as by a lost node: no drain."""
+    pod = story.members(site, "pair")[rank]
+    at_s = time.time()
+    site.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+    for pid in story.processes(pod):
+        os.kill(pid, signal.SIGKILL)
+    return at_s
+
+
+def test_a_killed_worker_pod(pipeline, expected):
+    lost(pipeline, expected, "rank 1's pod killed", lambda: deleted(pipeline, 1))
+
+
+def test_a_killed_leader_pod(pipeline, expected):
+    lost(pipeline, expected, "rank 0's pod killed", lambda: deleted(pipeline, 0))
+
+
+def test_a_frozen_rank(pipeline, expected):
+    lost(
+        pipeline,
+        expected,
+        "SIGSTOP of rank 1's engine",
+        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGSTOP),
+    )
+
+
+def test_a_killed_kubelet_costs_no_request(pipeline, expected):
+    pipeline.wait_for("pair", "Ready", "True", timeout_s=READY_S)
+    node = story.members(pipeline, "pair")[1]["spec"]["nodeName"]
+    with story.client(pipeline, "pair", expected) as seen:
+        os.kill(pipeline.cluster.process(f"kubelet-{node}").pid, signal.SIGKILL)
+        time.sleep(30)
+        pipeline.cluster.restart(f"kubelet-{node}")
+        time.sleep(10)
+    assert (seen.count("wrong"), seen.count("error")) == (0, 0), seen.answers
+    assert seen.count("right") > 0
+    TABLE.append(
+        ("rank 1's kubelet down for 30 s", "never", "0 s", f"{seen.count('right')} right, 0 errors, 0 wrong", "")
+    )
+
+
+def test_a_killed_engine_of_the_worker(pipeline, expected):
+    lost(
+        pipeline,
+        expected,
+        "SIGKILL of rank 1's engine",
+        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGKILL),
+    )
+
+
+def test_deletion_drains_and_leaves_no_request_unanswered(pipeline, expected):
+    stream = pipeline.stream("pair", tokens=1500)
+    pipeline.kubectl("delete", "mdep", "pair", "--wait=false")
+    text, error = stream.communicate(timeout=240)
+    assert (stream.returncode, error) == (0, "")
+    assert len(text) > 1500
+    pipeline.wait("no pod", lambda: pipeline.pods("pair") == [], timeout_s=120)
+
+
+def test_the_answers_of_a_single_pod_and_of_tensor_parallel_ranks_are_the_same(site, expected):
+    deployed(site, "alone", ["cpu"], tensor=1)
+    assert story.answer(site, "alone") == expected
+    short = story.answer(site, "alone", SHORT)
+    gone(site, "alone")
+    deployed(site, "tensor", ["cpu"], tensor=2)
+    (pod,) = site.pods("tensor")
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["modelfleet.dev/cpu-slot"] == "2"
+    assert story.answer(site, "tensor", SHORT) == short
+    gone(site, "tensor")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    """Printed when all is over."""
+    yield
+    print("\n| what | noticed | serves again after | requests | said |\n| --- | --- | --- | --- | --- |")
+    for row in TABLE:
+        print(f"| {' | '.join(row)} |")

@@ -1,0 +1,63 @@
+"""Replicas and scenes of a rollout, for tests of a single step."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from builders import START
+from modelfleet.core.drain import Terms
+from modelfleet.core.groups import alone
+from modelfleet.core.pods import PodView
+from modelfleet.core.rollout import Scene, decide_step
+
+NEW, OLD = "bbbbbbbb", "aaaaaaaa"
+OFF: dict[str, Any] = {"serving": False}
+STARTING: dict[str, Any] = {"ready": False}
+
+
+def pod(slot: int, revision: str = NEW, **change: Any) -> PodView:
+    """A pod that serves; `change` replaces fields."""
+    name = f"chat-{revision}-{slot}"
+    ready = PodView(
+        name=name,
+        uid=name,
+        revision=revision,
+        slot=slot,
+        ready=True,
+        serving=True,
+        terminating=False,
+        finished=False,
+        placed=True,
+        created_at=START - timedelta(hours=1),
+        requests={"gpu": 1.0},
+    )
+    return replace(ready, **change)
+
+
+def old(slot: int, **change: Any) -> PodView:
+    """One of the older revision."""
+    return pod(slot, OLD, **change)
+
+
+def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
+    """The scene of these pods, each a replica; `change` replaces fields."""
+    base = Scene(
+        revision=NEW,
+        replicas=replicas,
+        fleet=tuple(map(alone, pods)),
+        held_slots=frozenset(p.slot for p in pods if p.revision == NEW and p.slot is not None),
+        drains=Terms(propagation_s=5.0),
+        now=START,
+    )
+    return replace(base, **change)
+
+
+def told(of: Scene) -> dict[str, Any]:
+    """The step in short: what is not empty, replicas as revision letter and slot."""
+    step = decide_step(of)
+
+    def short(replicas: Any) -> str:
+        return " ".join(sorted(f"{(each.revision or '?')[0]}{each.slot}" for each in replicas))
+
+    parts = {"create": step.create, "delete": short(step.delete), "off": short(step.off), "on": short(step.on)}
+    return {name: part for name, part in parts.items() if part}

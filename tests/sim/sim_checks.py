@@ -1,0 +1,101 @@
+"""What must hold at every step of a fleet in trouble, whatever happens to it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from builders import check_status
+from modelfleet.api.parse import parse_deployment
+from modelfleet.core import raw
+from modelfleet.core.capacity import decide_spare
+from modelfleet.core.children import observe
+from modelfleet.core.effects import Lift, Outcome
+from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.placement.project import node_entry, pinned_node, pod_entry
+from modelfleet.core.pods import view
+from modelfleet.core.render.metadata import Owner
+from modelfleet.core.revisions import Revision, pinned
+from modelfleet.core.stage import Stage
+
+
+@dataclass
+class Seen:
+    """Our replicas as they are observed, and the revisions that they are of."""
+
+    stage: Stage
+    known: dict[str, Revision]
+    fleet: tuple[Replica, ...]
+
+    @property
+    def serving(self) -> set[str]:
+        """Replicas that get requests and answer them."""
+        return {replica.name for replica in self.fleet if replica.ready and replica.serving}
+
+
+def look(stage: Stage) -> Seen:
+    """What there is now."""
+    deployment = stage.deployment
+    owner = Owner(raw.name(deployment), raw.text(deployment, "metadata", "namespace"), raw.uid(deployment))
+    known = pinned(observe(stage.world(), owner))
+    pods = (view(pod, owner.name) for pod in stage.pods())
+    return Seen(stage, known, replicas(pods, {name: each.plan for name, each in known.items()}))
+
+
+def faults_of_decision(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterator[str]:
+    """What is wrong with a decision that was just carried out in full."""
+    check_status(outcome.status)
+    were, are = before.serving, now.serving
+    if len(are) < len(were):
+        least = min(len(were), wanted - _allowed(now, wanted))
+        if len(are) < least:
+            yield f"{len(were)} served, and we left {len(are)} where {least} must be: {sorted(were - are)} went"
+    yield from _over_committed(now.stage, outcome)
+    yield from _torn(now)
+    yield from _silent(outcome.status, len(are), wanted)
+
+
+def _allowed(now: Seen, wanted: int) -> int:
+    """How many the rollout's terms let be missing, while there is anything to replace."""
+    spec: Any = parse_deployment(now.stage.deployment)
+    goal = raw.text(now.stage.deployment, "status", "plan", "revision")
+    replacing = any(replica.revision != goal for replica in now.fleet) or any(
+        node_entry(node).cordoned for node in now.stage.nodes.values()
+    )
+    if goal not in now.known or not replacing:
+        return 0
+    return decide_spare(spec.spec.rollout, wanted, now.known[goal].plan).missing
+
+
+def _over_committed(stage: Stage, outcome: Outcome) -> Iterator[str]:
+    """No pod is sent to a node that has no room for it beside what is there and what was sent there."""
+    sent = {effect.name for effect in outcome.effects if isinstance(effect, Lift)}
+    for name in sorted({pinned_node(pod) for pod in stage.pods() if raw.name(pod) in sent}):
+        if name not in stage.nodes:
+            yield f"a pod was sent to {name}, which is not there"
+            continue
+        entry, taken = node_entry(stage.nodes[name]), 0
+        for pod in (*stage.pods(), *stage.others):
+            held = pod_entry(pod)
+            taken += held.requests.get("modelfleet.dev/cpu", 0) if held is not None and held.node == name else 0
+        if taken > entry.allocatable["modelfleet.dev/cpu"]:
+            yield f"{name} is over-committed: {taken} of {entry.allocatable['modelfleet.dev/cpu']}"
+        if entry.cordoned or not entry.ready:
+            yield f"a pod was sent to {name}, which takes none"
+
+
+def _torn(now: Seen) -> Iterator[str]:
+    """Tensor parallelism stays inside a node, and ranks of a group are on nodes of their own."""
+    for name, revision in now.known.items():
+        if revision.plan.tensor > revision.plan.member_accelerators:
+            yield f"revision {name} spreads tensor parallelism over nodes"
+    for replica in now.fleet:
+        nodes = [pod.node for pod in replica.pods if pod.node]
+        if len(set(nodes)) < len(nodes):
+            yield f"two ranks of {replica.name} are on one node"
+
+
+def _silent(status: Any, count: int, wanted: int) -> Iterator[str]:
+    """Whatever is not as it should be has a reason."""
+    said = {raw.text(each, "type"): each for each in raw.items(status, "conditions")}
+    if count < wanted and said["Progressing"]["reason"] == "Settled":
+        yield f"{count} of {wanted} serve, and Progressing says that it is settled"

@@ -1,0 +1,139 @@
+"""`modelfleet rollout preview`: the film of a change, from files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from builders import accelerator_class, manual, merged
+from cli_tables import Captured
+from modelfleet.cli.main import main
+from modelfleet.core.stage import Stage
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Any:
+    """Writes objects to files and gives the arguments that name them."""
+
+    def write(**contents: Any) -> list[str]:
+        arguments = []
+        for name, content in contents.items():
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(yaml.safe_dump(json.loads(json.dumps(content))))
+            arguments += ["--state" if name == "state" else "-f", str(path)]
+        return arguments
+
+    return write
+
+
+def preview(capsys: Captured, arguments: list[str]) -> tuple[int, list[str], str]:
+    status = main(["rollout", "preview", *arguments])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err
+
+
+def applied(replicas: int, image: str) -> dict[str, Any]:
+    """As a user writes it, without what a cluster adds."""
+    made = manual(replicas, engine={"image": image})
+    return {**made, "metadata": {"name": "chat", "namespace": "team"}}
+
+
+def saved(replicas: int, nodes: int) -> dict[str, Any]:
+    """What kubectl gives of a cluster on which so many replicas of image:1 serve."""
+    offered = {"cpu": "64", "memory": "256Gi", "pods": "110", "modelfleet.dev/cpu": "1"}
+    ready = [{"type": "Ready", "status": "True"}]
+    labels = {"modelfleet.dev/accelerator": "cpu"}
+    of = {
+        f"node-{index}": {
+            "kind": "Node",
+            "metadata": {"name": f"node-{index}", "labels": labels},
+            "status": {"allocatable": offered, "conditions": ready},
+        }
+        for index in range(nodes)
+    }
+    stage = Stage(manual(replicas, engine={"image": "image:1"}), {"cpu": accelerator_class()}, of)
+    for _ in range(6):
+        stage.happen(stage.reconcile().wake_after_s)
+    other = {"kind": "Pod", "metadata": {"name": "other", "namespace": "team"}, "spec": {"nodeName": "node-0"}}
+    items = [stage.deployment, accelerator_class(), other, *of.values(), *stage.objects.values()]
+    return {"kind": "List", "apiVersion": "v1", "items": items}
+
+
+def test_without_a_state_nothing_runs_and_there_are_nodes_in_plenty(files, capsys: Captured) -> None:
+    status, told, _ = preview(capsys, files(deployment=applied(2, "image:1"), of=accelerator_class()))
+    assert status == 0
+    assert told[1:3] == [" 0 nothing is there", "   → creates a0; creates a1; places a0 on cpu-0; places a1 on cpu-0"]
+    assert told[-2] == " 2 a0 a1 serve"
+
+
+def test_from_a_state_only_the_change_is_told(files, capsys: Captured) -> None:
+    status, told, err = preview(capsys, files(deployment=applied(2, "image:2"), state=saved(2, nodes=3)))
+    assert (status, err) == (0, "")
+    assert told[2:4] == [" 0 a0 a1 serve", "   → creates b0; places b0 on node-2"]
+    assert told[-2].endswith(" b0 b1 serve") and "Settled" in told[-1]
+
+
+def test_a_full_cluster_is_told_with_what_is_lost(files, capsys: Captured) -> None:
+    _, told, _ = preview(capsys, files(deployment=applied(2, "image:2"), state=saved(2, nodes=2)))
+    assert "   → takes a1 out of the Service" in told
+    assert any("at most 1 of 2 leave first" in line for line in told)
+
+
+def test_a_state_where_nothing_changes_has_one_frame(files, capsys: Captured) -> None:
+    _, told, _ = preview(capsys, files(deployment=applied(2, "image:1"), state=saved(2, nodes=2)))
+    assert told[1:3] == [" 0 a0 a1 serve", "   Settled: 2 of 2 replicas of revision " + told[0].split()[-1] + " serve"]
+
+
+def test_a_class_of_the_catalogue_needs_the_model_s_config(files, capsys: Captured) -> None:
+    of = merged(applied(1, "image:1"), {"spec": {"accelerators": {"classes": ["h100-sxm"]}}})
+    _, told, _ = preview(capsys, files(deployment=of))
+    assert told[-1].endswith("give the model's config.json with another -f, or write spec.model.facts.")
+    _, told, _ = preview(capsys, files(deployment=of, config=CONFIG))
+    assert told[-2].strip() == "2 a0 serves"
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        pytest.param({"of": accelerator_class()}, "it holds no ModelDeployment", id="no deployment"),
+        pytest.param(
+            {"deployment": applied(1, "image:1")},
+            "'cpu' is not in the catalogue; `modelfleet catalog` lists them, and no file has an AcceleratorClass cpu",
+            id="an unknown class",
+        ),
+        pytest.param(
+            {
+                "deployment": {**applied(1, "image:1"), "metadata": {"name": "chat"}},
+                "of": accelerator_class(),
+                "state": {
+                    "kind": "List",
+                    "items": [
+                        manual(1),
+                        merged(manual(1), {"metadata": {"namespace": "other"}}),
+                    ],
+                },
+            },
+            "the state holds chat in several namespaces; write which one is meant",
+            id="two of the same name",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_told(files, capsys: Captured, contents: dict[str, Any], said: str) -> None:
+    status, told, err = preview(capsys, files(**contents))
+    assert (status, told) == (2, [])
+    assert said in err

@@ -1,0 +1,197 @@
+"""The inventory follows a cluster by lists and watches, and the placer hands out what it shows."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from modelfleet.api import names
+from modelfleet.controller.cluster import ApiError
+from modelfleet.controller.inventory import STALE_S
+from modelfleet.controller.placer import WAKE_S, Placer
+from modelfleet.controller.resources import NODES
+from modelfleet.controller.streams import Change, GoneError, Page
+from modelfleet.controller.triggers import Key
+from modelfleet.core.placement.view import Reservation
+
+pytestmark = pytest.mark.looptime(start=1000)
+
+GPU = "nvidia.com/gpu"
+CHAT = Key("models", "chat")
+
+
+def node(name: str, gpus: int = 8, **spec: object):
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {GPU: str(gpus), "pods": "110"}}
+    return {"metadata": {"name": name, "resourceVersion": "2"}, "spec": spec, "status": status}
+
+
+def pod(name: str, on: str = "n1", gpus: int = 1, phase: str = "Running"):
+    owner = {"apiVersion": names.API_VERSION, "kind": names.DEPLOYMENT_KIND, "name": "chat", "controller": True}
+    metadata = {"name": name, "namespace": "models", "resourceVersion": "3", "ownerReferences": [owner]}
+    resources = {"requests": {GPU: str(gpus)}}
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": on, "containers": [{"resources": resources}]},
+        "status": {"phase": phase},
+    }
+
+
+class FakeStreams:
+    """Lists in pages of one object; a watch gives what is put into its queue."""
+
+    def __init__(self, nodes, pods) -> None:
+        self.items = {"nodes": list(nodes), "pods": list(pods)}
+        self.queues: dict[str, asyncio.Queue] = {"nodes": asyncio.Queue(), "pods": asyncio.Queue()}
+        self.lists: list[str] = []
+        self.pods_held = asyncio.Event()
+        self.pods_held.set()
+
+    async def page(self, resource, token="", fields=""):
+        if resource is not NODES:
+            await self.pods_held.wait()
+        self.lists += [resource.plural] if not token else []
+        at = int(token or 0)
+        items = self.items[resource.plural]
+        return Page(tuple(items[at : at + 1]), "1", str(at + 1) if at + 1 < len(items) else "")
+
+    async def watch(self, resource, version, fields="") -> AsyncIterator[Change]:
+        while True:
+            said = await self.queues[resource.plural].get()
+            if isinstance(said, Exception):
+                raise said
+            yield said
+
+    async def say(self, plural, *events):
+        for event in events:
+            self.queues[plural].put_nowait(event)
+        await settle()
+
+
+class Woken:
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+
+    def add(self, key):
+        self.keys.append(key)
+
+    def add_all(self):
+        raise AssertionError("the placer knows who waits")
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def placer_on(streams):
+    woken = Woken()
+    placer = Placer(streams, woken)
+    following = asyncio.create_task(placer.inventory.run())
+    await settle()
+    try:
+        yield placer, woken
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+def free(placer, key=CHAT, pods=()):
+    view = placer.view(key, pods)
+    return None if view is None else {node.name: node.free[GPU] for node in view.nodes}
+
+
+async def test_nothing_is_handed_out_before_all_pages_are_read():
+    streams = FakeStreams([node("n1"), node("n2")], [pod("a"), pod("b")])
+    streams.pods_held.clear()
+    async with placer_on(streams) as (placer, woken):
+        assert free(placer) is None
+        assert "pods" in placer.inventory.fault()
+        streams.pods_held.set()
+        await settle()
+        assert free(placer) == {"n1": 6, "n2": 8}
+        await asyncio.sleep(WAKE_S * 1.1)
+        assert woken.keys == [CHAT]
+
+
+async def test_a_watch_changes_the_books():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    async with placer_on(streams) as (placer, _):
+        await streams.say("pods", Change("ADDED", pod("b", gpus=4)), Change("DELETED", pod("a")))
+        assert free(placer) == {"n1": 4}
+        await streams.say("pods", Change("MODIFIED", pod("b", gpus=4, phase="Succeeded")))
+        await streams.say("nodes", Change("ADDED", node("n2", gpus=4)))
+        assert free(placer) == {"n1": 8, "n2": 4}
+
+
+async def test_after_410_what_the_new_list_lacks_is_gone():
+    streams = FakeStreams([node("n1")], [pod("a"), pod("b")])
+    async with placer_on(streams) as (placer, _):
+        streams.items["pods"] = [pod("b")]
+        await streams.say("pods", GoneError())
+        await asyncio.sleep(1)
+        assert (free(placer), streams.lists.count("pods")) == ({"n1": 7}, 2)
+
+
+async def test_a_broken_watch_goes_on_from_its_last_version_without_a_list():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    async with placer_on(streams) as (placer, _):
+        await streams.say("pods", ApiError("watch pods: it broke off"))
+        await asyncio.sleep(1)
+        await streams.say("pods", Change("ADDED", pod("b")))
+        assert (free(placer), streams.lists.count("pods")) == ({"n1": 6}, 1)
+
+
+async def test_only_keys_that_wait_for_room_are_woken_by_room():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    waiting, calm = Key("models", "waiting"), Key("models", "calm")
+    async with placer_on(streams) as (placer, woken):
+        placer.record(waiting, (), (), waits=True)
+        placer.record(calm, (), (), waits=False)
+        await streams.say("pods", Change("ADDED", pod("b")))
+        await asyncio.sleep(WAKE_S * 1.1)
+        assert woken.keys == []
+        await streams.say("pods", Change("DELETED", pod("a")), Change("DELETED", pod("b")))
+        await asyncio.sleep(WAKE_S * 1.1)
+        assert woken.keys == [waiting]
+
+
+async def test_a_cordon_wakes_those_who_stand_on_the_node():
+    streams = FakeStreams([node("n1"), node("n2")], [pod("a")])
+    async with placer_on(streams) as (_, woken):
+        await streams.say("nodes", Change("MODIFIED", node("n2", unschedulable=True)))
+        assert woken.keys == []
+        await streams.say("nodes", Change("MODIFIED", node("n1", unschedulable=True)))
+        assert woken.keys == [CHAT]
+
+
+async def test_what_one_key_reserves_another_does_not_get():
+    streams = FakeStreams([node("n1")], [])
+    other = Key("models", "other")
+    async with placer_on(streams) as (placer, _):
+        placer.record(CHAT, (), (Reservation(pod="models/chat-0", node="n1", requests={GPU: 8}),), waits=False)
+        assert (free(placer, CHAT), free(placer, other)) == ({"n1": 8}, {"n1": 0})
+        placer.forget(CHAT)
+        assert free(placer, other) == {"n1": 8}
+
+
+async def test_room_of_a_pod_pinned_a_moment_ago_is_kept_until_the_watch_shows_it():
+    streams = FakeStreams([node("n1")], [])
+    other = Key("models", "other")
+    async with placer_on(streams) as (placer, _):
+        placer.record(CHAT, [pod("chat-0", gpus=8)], (), waits=False)
+        assert free(placer, other) == {"n1": 0}
+        await streams.say("pods", Change("ADDED", pod("chat-0", gpus=8)))
+        placer.record(CHAT, [pod("chat-0", gpus=8)], (), waits=False)
+        assert free(placer, other) == {"n1": 0}
+        await streams.say("pods", Change("DELETED", pod("chat-0", gpus=8)))
+        assert free(placer, other) == {"n1": 8}
+
+
+async def test_old_books_are_not_decided_on():
+    streams = FakeStreams([node("n1")], [])
+    async with placer_on(streams) as (placer, _):
+        await asyncio.sleep(STALE_S + 1)
+        assert free(placer) is None
+        assert "told nothing" in placer.inventory.fault()

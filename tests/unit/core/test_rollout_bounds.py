@@ -1,0 +1,127 @@
+"""What maxSurge, maxUnavailable, a pause and a cordoned node change in a step, row by row."""
+
+from typing import Any
+
+import pytest
+
+from modelfleet.core.rollout import Scene, Way, decide_step
+from scenes import OFF, OLD, STARTING, old, pod, scene, told
+
+NO_ROOM = {"gpu": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("of", "expected", "way"),
+    [
+        pytest.param(
+            scene(old(0), old(1), old(2), replicas=3, surge=2),
+            {"create": (0, 1)},
+            Way.SURGE,
+            id="two above the wanted number, if two may be",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2), pod(0), pod(1), replicas=3, surge=2),
+            {"off": "a1 a2"},
+            Way.SURGE,
+            id="two new ones are Ready: two old ones drain",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2), replicas=3, surge=0),
+            {"off": "a2"},
+            Way.DELETE_FIRST,
+            id="no surge: an old one leaves first",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2), replicas=3, surge=0, missing=2),
+            {"off": "a1 a2"},
+            Way.DELETE_FIRST,
+            id="no surge and two may be missing: two leave first",
+        ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **STARTING), replicas=3, surge=0),
+            {},
+            Way.DELETE_FIRST,
+            id="no surge: no further one leaves while one is missing",
+        ),
+        pytest.param(
+            scene(old(0), old(1), replicas=2, short=NO_ROOM),
+            {"create": (0,), "off": "a1"},
+            Way.DELETE_FIRST,
+            id="the placer finds no room: an old one makes room, and the new one is asked for again",
+        ),
+        pytest.param(
+            scene(old(0), old(1), replicas=2, short=NO_ROOM, missing=0),
+            {"create": (0,)},
+            Way.BLOCKED,
+            id="no room and none may be missing: blocked",
+        ),
+        pytest.param(
+            scene(old(0), old(1), replicas=2, short={"gpu": 4.0}),
+            {"create": (0,)},
+            Way.BLOCKED,
+            id="no room and an old one holds too little: blocked",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2), old(3), replicas=4, short=NO_ROOM, missing=2),
+            {"create": (0,), "off": "a2 a3"},
+            Way.DELETE_FIRST,
+            id="no room and two may be missing: two make room at once",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2), replicas=2, paused=True),
+            {"off": "a2"},
+            Way.NONE,
+            id="paused: what is too much still leaves",
+        ),
+        pytest.param(
+            scene(old(0), pod(0), replicas=3, paused=True),
+            {"create": (1,)},
+            Way.NONE,
+            id="paused: both revisions stay, what is missing is made",
+        ),
+        pytest.param(
+            scene(old(0), pod(0), pod(1), replicas=2, paused=True),
+            {},
+            Way.NONE,
+            id="paused: what a rollout has made above the wanted number stays",
+        ),
+        pytest.param(
+            scene(old(0), pod(0), pod(1), pod(2), replicas=2, paused=True),
+            {"off": "a0"},
+            Way.NONE,
+            id="paused: of what is too much the other revision leaves first",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), moving=frozenset({"chat-bbbbbbbb-0"})),
+            {"create": (2,)},
+            Way.SURGE,
+            id="a cordoned node: its replica is replaced elsewhere before it leaves",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), pod(2), moving=frozenset({"chat-bbbbbbbb-0"})),
+            {"off": "b0"},
+            Way.SURGE,
+            id="a cordoned node: when the other one is Ready it drains",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), moving=frozenset({"chat-bbbbbbbb-0"}), short=NO_ROOM),
+            {"create": (2,)},
+            Way.BLOCKED,
+            id="a cordoned node and no room elsewhere: what leaves it would free nothing that may be used",
+        ),
+        pytest.param(
+            scene(pod(0, **OFF), pod(1), pod(2), moving=frozenset()),
+            {},
+            Way.NONE,
+            id="a node that is uncordoned while its replica drains: one replica is too many, and it is that one",
+        ),
+        pytest.param(
+            scene(old(0), pod(0), pod(1), moving=frozenset({f"chat-{OLD}-0"}), paused=True),
+            {"off": "a0"},
+            Way.SURGE,
+            id="paused does not keep a replica on a cordoned node",
+        ),
+    ],
+)
+def test_one_step(of: Scene, expected: dict[str, Any], way: Way) -> None:
+    assert (told(of), decide_step(of).way) == (expected, way)
