@@ -24,7 +24,7 @@ RATES_RPS = (4.0, 8.0, 14.0)
 REQUESTS = int(os.environ.get("BENCH_GOODPUT_REQUESTS", "300"))
 SHARES = (0.2, 0.8)
 _OPEN = Limits(3600.0, 3600.0)
-_TRIES = 3
+_TRIES = 2
 Referee = Callable[[BenchWorker, Path, Load, Limits], Awaitable[Verdict]]
 REFEREES: dict[str, Referee] = {"vllm bench serve": vllm_bench, "aiperf": aiperf}
 

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import aiohttp
 import docs_section
+from bench_worker import START_S
 
 from modelfleet_worker import processes
 from worker_process import NAME, EngineUnderTest, Worker, free_port, plan_of, real_engine, running_worker
@@ -77,8 +78,8 @@ async def measure(folder: Path) -> dict[str, Any]:
     under_test = real_engine()
     (folder / "worker").mkdir()
     (folder / "worker" / "promise.json").write_text(json.dumps(_PROMISE))
-    async with running_worker(folder, plan_of(under_test)) as worker:
-        await worker.until_ready(under_test.start_patience_s)
+    async with running_worker(folder, plan_of(under_test, startDeadline_s=START_S)) as worker:
+        await worker.until_ready(START_S)
         ours = Server(int(worker._http.rpartition(":")[2]), worker.process.pid)
         async with _bare(under_test, folder, worker) as bare:
             for server in (ours, bare) * 3:
@@ -140,7 +141,7 @@ async def _bare(under_test: EngineUnderTest, folder: Path, worker: Worker) -> As
     with (folder / "bare.log").open("wb") as output:
         process = subprocess.Popen(argv, env=env, cwd=scratch, stdout=output, stderr=output)  # noqa: ASYNC220
     try:
-        await worker.until(lambda: _healthy(port), under_test.start_patience_s)
+        await worker.until(lambda: _healthy(port), START_S)
         yield Server(port, process.pid)
     finally:
         below = processes.descendants(process.pid)
