@@ -1,4 +1,4 @@
-"""Fetched weights on a real kubelet, over the stand-in engine and a hub in the cluster's network; `make e2e-weights`."""
+"""Fetched weights on a real kubelet: the stand-in engine, a hub in the cluster's network; `make e2e-weights`."""
 
 import json
 import subprocess

@@ -115,7 +115,9 @@ def _fetch(arguments: argparse.Namespace) -> Failure | None:
     if isinstance(order, Failure) or order is None:
         return order
     secret = credentials(os.environ)
-    return fetch(Errand(order=order, secret=secret, pod=socket.gethostname(), runtime=arguments.runtime_folder))
+    asks = socket.gethostname()
+    runtime, port = arguments.runtime_folder, arguments.status_port
+    return fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
 
 
 def _order(path: Path) -> Order | Failure | None:
@@ -169,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     bring.add_argument("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
     bring.add_argument("--termination-log", type=Path, default=log, help="default: %(default)s")
     bring.add_argument("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
+    bring.add_argument("--status-port", type=int, default=names.STATUS_PORT, help="/metrics; default: %(default)s")
     return parser
 
 

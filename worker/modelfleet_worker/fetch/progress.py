@@ -70,6 +70,12 @@ class Progress:
             )
 
     @property
+    def there(self) -> tuple[int, int]:
+        """Bytes on the disk, and of the whole."""
+        with self._lock:
+            return self._bytes, self._total
+
+    @property
     def fetched_bytes(self) -> int:
         """Bytes that came over the network in this start."""
         return self._fetched
