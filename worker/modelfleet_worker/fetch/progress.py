@@ -31,7 +31,8 @@ class Progress:
     def begin(self, there: int, total: int) -> None:
         """`there` of `total` bytes are on the disk already."""
         with self._lock:
-            self._state, self._bytes, self._total, self._began_s = "fetching", there, total, self._clock()
+            self._state, self._bytes, self._total = "fetching", there, total
+            self._began_s = self._logged_s = self._clock()
             self._write()
 
     def moved(self, count: int) -> None:
