@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -90,4 +91,8 @@ async def bench_worker(folder: Path) -> AsyncIterator[BenchWorker]:
     shutil.copy(engine_trace.__file__, code)
     async with running_worker(folder, plan_of(under_test, startDeadline_s=START_S)) as worker:
         await worker.until_ready(START_S)
-        yield BenchWorker(worker, folder, under_test)
+        try:
+            yield BenchWorker(worker, folder, under_test)
+        except Exception:
+            print(worker.log[-8000:], file=sys.stderr)
+            raise
