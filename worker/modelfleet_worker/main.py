@@ -61,8 +61,10 @@ def _inspect(arguments: argparse.Namespace) -> str | Failure:
             return _look(arguments, Path(arguments.source[0]))
         return inspect(Path(arguments.source[0]))
     except _TooLongError:
-        message = f"{arguments.source[0]} could not be read within {_INSPECT_S} s."
-        return Failure(reason=Reason.MODEL_NOT_FOUND, message=message, remedy="Look at the volume or the server.")
+        where = arguments.source[0]
+        message = f"{where} could not be read within {_INSPECT_S} s."
+        reason = Reason.MODEL_NOT_FOUND if where.startswith("/") else Reason.FETCH_FAILED
+        return Failure(reason=reason, message=message, remedy="Look at the volume or the server.")
     finally:
         signal.alarm(0)
 
