@@ -30,28 +30,31 @@ REFEREES: dict[str, Referee] = {"vllm bench serve": vllm_bench, "aiperf": aiperf
 
 
 def main(output: Path) -> None:
-    """Everything, in one run of one engine."""
-    with tempfile.TemporaryDirectory(prefix="goodput-") as folder:
-        results = asyncio.run(measure(Path(folder)))
+    """Everything, in one run of one engine. What was measured so far is written after each run."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(results, indent=1) + "\n")
+
+    def write(results: dict[str, Any]) -> None:
+        output.write_text(json.dumps(results, indent=1) + "\n")
+
+    with tempfile.TemporaryDirectory(prefix="goodput-") as folder:
+        results = asyncio.run(measure(Path(folder), write))
     lines = docs_section.goodput(results)
     print("\n".join(lines))
     docs_section.write("goodput", lines)
 
 
-async def measure(folder: Path) -> dict[str, Any]:
-    """All rates with all referees, then refusals and clients that leave."""
+async def measure(folder: Path, write: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Refusals and clients that leave, then all rates with one referee after the other."""
     async with bench_worker(folder) as worker:
         await send_all(worker.port, wishes("warm-", 20, 10.0, seed=1))
-        runs = []
-        for number, rate in enumerate(RATES_RPS, start=1):
-            for name, referee in REFEREES.items():
-                runs.append(
-                    await _run(worker, folder, (name, referee), Load(rate_rps=rate, requests=REQUESTS, seed=number))
-                )
-        ends = await _ends(worker)
-    return {"requests": REQUESTS, "runs": runs, "ends": ends, "loadAverage": os.getloadavg()[0]}
+        results: dict[str, Any] = {"requests": REQUESTS, "ends": await _ends(worker), "runs": []}
+        for referee in REFEREES.items():
+            for number, rate in enumerate(RATES_RPS, start=1):
+                load = Load(rate_rps=rate, requests=REQUESTS, seed=number)
+                results["runs"].append(await _run(worker, folder, referee, load))
+                results["loadAverage"] = os.getloadavg()[0]
+                write(results)
+    return results
 
 
 async def _run(worker: BenchWorker, folder: Path, referee: tuple[str, Referee], load: Load) -> dict[str, Any]:

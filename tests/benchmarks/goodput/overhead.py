@@ -79,9 +79,9 @@ async def measure(folder: Path) -> dict[str, Any]:
     (folder / "worker").mkdir()
     (folder / "worker" / "promise.json").write_text(json.dumps(_PROMISE))
     async with running_worker(folder, plan_of(under_test, startDeadline_s=START_S)) as worker:
-        await worker.until_ready(START_S)
         ours = Server(int(worker._http.rpartition(":")[2]), worker.process.pid)
         async with _bare(under_test, folder, worker) as bare:
+            await worker.until_ready(START_S)
             for server in (ours, bare) * 3:
                 await _block(server)
             pairs = [await _pair(ours, bare, ours_first=number % 2 == 0) for number in range(PAIRS)]
