@@ -87,4 +87,5 @@ def _note(recent: RecentInputs, request: Any, state: Any) -> None:
         logprobs=wanted is not None and wanted.prompt_logprobs is not None,
         media=bool(request.mm_features),
     )
-    weakref.finalize(state.stats, recent.ended, id(state.stats))
+    end = weakref.finalize(state.stats, recent.ended, id(state.stats))
+    end.atexit = False  # what is open when the engine dies is what it died of
