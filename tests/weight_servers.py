@@ -48,6 +48,7 @@ class Shelf:
     faults: dict[str, list[Fault]] = field(default_factory=dict)
     sent: list[tuple[str, int, int]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    authorizations: set[str] = field(default_factory=set)
     bytes_per_s: float = 0.0
     on_fault: Callable[[str], None] = lambda _: None
     lock: Any = field(default_factory=threading.Lock)
@@ -102,6 +103,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.shelf.asked.append(self.path)
+        self.shelf.authorizations.add(self.headers.get("Authorization", ""))
         self.answer(urlsplit(self.path))
 
     def answer(self, url: Any) -> None:
@@ -166,7 +168,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class HubHandler(Handler):
-    """A model hub: /api/models/ORG/REPO/revision/REVISION and /ORG/REPO/resolve/COMMIT/PATH."""
+    """A model hub: /api/models/ORG/REPO/revision/REVISION and /ORG/REPO/resolve/COMMIT/PATH, whose content may be on
+    another server."""
+
+    sends_on = ""
 
     def answer(self, url: Any) -> None:
         path = unquote(url.path)
@@ -178,6 +183,8 @@ class HubHandler(Handler):
                 return self.say_json({"error": "Revision not found"}, 404, {"X-Error-Code": "RevisionNotFound"})
             return self._info()
         found = re.fullmatch(r"/org/model/resolve/([^/]+)/(.+)", path)
+        if found and self.sends_on:
+            return self.say(302, b"", {"Location": f"http://{self.sends_on}{url.path}"})
         if found and found[1] == self.shelf.commit and found[2] in self.shelf.files:
             return self.content(found[2], self.shelf.files[found[2]], {"ETag": '"x"'})
         return self.say_json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})

@@ -4,11 +4,11 @@ Prints `streaming` once a stream of so many tokens runs, and when that has ended
 and what other requests got meanwhile, each on a connection of its own: what was said in order, and how often.
 """
 
+import http.client
 import json
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from typing import Any
 
@@ -32,14 +32,21 @@ def stream(url: str, model: str, tokens: int, seen: dict[str, Any], running: thr
 
 
 def other(url: str) -> str:
-    """One more request, and how it is answered."""
+    """One more request by a client that would keep its connection, and how it is answered."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
     try:
-        with urllib.request.urlopen(f"{url}/v1/models", timeout=10) as answer:
-            return f"{answer.status} {answer.headers['Connection'] or 'keep-alive'}"
-    except urllib.error.HTTPError as error:
-        return f"{error.code} retry after {error.headers['Retry-After']}"
-    except OSError as error:
+        connection.request("GET", "/v1/models")
+        answer = connection.getresponse()
+        retry = answer.headers["Retry-After"]
+        return f"{answer.status} retry after {retry}" if retry else f"{answer.status} {_kept(answer)}"
+    except (OSError, http.client.HTTPException) as error:
         return f"no answer: {error}"
+    finally:
+        connection.close()
+
+
+def _kept(answer: http.client.HTTPResponse) -> str:
+    return "close" if answer.headers["Connection"] == "close" else "kept"
 
 
 def main(url: str, model: str, tokens: str) -> None:

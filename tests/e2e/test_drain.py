@@ -59,7 +59,7 @@ def test_a_deleted_pod_serves_closes_refuses_and_finishes_while_its_service_lose
     print(f"to the pod: {seen}\nthrough the Service: {through_service}")
     assert (seen["tokens"], seen["last"]) == (TOKENS, "data: [DONE]"), "the stream came whole"
     answers = [answer for answer, _ in seen["others"]]
-    assert answers == ["200 keep-alive", "200 close", "503 retry after 1"]
+    assert answers == ["200 kept", "200 close", "503 retry after 1"]
     assert through_service["failed"] == []
     assert through_service["answered"] > 20
 

@@ -21,7 +21,7 @@ from worker_process import EngineUnderTest, Worker, pid_titled, plan_of, real_en
 
 pytestmark = [pytest.mark.engine, pytest.mark.thorough]
 GIB, MIB = 1 << 30, 1 << 20
-PATIENCE_S = 400.0
+PATIENCE_S = 1500.0
 
 TABLE: list[tuple[str, str, str]] = []
 """Cause, what was provoked, what the worker said: printed at the end."""
@@ -42,7 +42,7 @@ def engine() -> EngineUnderTest:
 
 @asynccontextmanager
 async def worker_of(engine: EngineUnderTest, folder: Path, group: Cgroup | None = None) -> AsyncIterator[Worker]:
-    async with running_worker(folder, plan_of(engine)) as worker:
+    async with running_worker(folder, plan_of(engine, startDeadline_s=PATIENCE_S)) as worker:
         if group is not None:
             group.add(worker.process.pid)  # long before it has read its plan
         yield worker

@@ -64,6 +64,7 @@ class Simulation:
 
     def die(self) -> None:
         """Everything in flight breaks."""
+        self._processor.propagate_error(RuntimeError("EngineCore encountered an issue."))
         self.abort([*self.running, *self.waiting], "error")
 
     async def run(self) -> None:

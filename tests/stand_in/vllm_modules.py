@@ -67,6 +67,9 @@ class OutputProcessor:
         """Called in the context of the request."""
         self.request_states[request.request_id] = RequestState(request)
 
+    def propagate_error(self, error: Exception) -> None:
+        """Called when the engine died, before its sequences are told."""
+
 
 _MODULES = {
     "vllm": {},

@@ -75,7 +75,7 @@ class Health(Part):
             at_s=time.monotonic(),
             work=work,
             numbers=None if seen is None else (float(ended), *seen),
-            cpu_s=sum(process.cpu_s for process in found),
+            wanted_s=sum(processes.wanted_s(process.pid) for process in found) if work else None,
             stopped=tuple(f"{process.name} ({process.pid})" for process in found if process.state == "T"),
             token=self._answered(),
         )

@@ -8,6 +8,7 @@ API-server process of the engine, beside the gate, and calls the engine through 
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ _TOUCH_S = 10.0  # a touch that takes longer is worth less than what it waits fo
 _AGED = 0.25
 """A session is touched when so much of the room that is not in use was filled since: long before its turn to go."""
 _MOST = 256  # sessions in one process
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -52,6 +54,7 @@ def added(request: Any, state: Any) -> None:
 class _Held:
     tokens: list[int]
     model: str | None
+    scope: Scope
     until_s: float
     filled_at: int
 
@@ -77,9 +80,9 @@ class Holder:
             yield
         finally:
             _CURRENT.reset(token)
-        self._keep(turn, hold)
+        self._keep(turn, hold, scope)
 
-    def _keep(self, turn: Turn, hold: Hold) -> None:
+    def _keep(self, turn: Turn, hold: Hold, scope: Scope) -> None:
         if len(turn.states) != 1 or not turn.plain:
             return
         (state,) = turn.states
@@ -92,7 +95,8 @@ class Holder:
         if len(self._held) >= _MOST or len(tokens) + self._counts.tokens > room:
             self._counts.ended(Ended.NO_ROOM)
             return
-        held = _Held(tokens, state.lora_name, time.monotonic() + hold.max_gap_s, _filled(engines))
+        until_s = time.monotonic() + hold.max_gap_s
+        held = _Held(tokens, state.lora_name, _application(scope), until_s, _filled(engines))
         self._held.append(held)
         self._counts.held(1, len(tokens))
         if self._task is None:
@@ -132,6 +136,9 @@ class Holder:
                 status = await self._ask(held)
         except TimeoutError:
             status = 0
+        except Exception:  # the engine's own handler broke: nothing to hold with, and no reason to end this task
+            _log.exception("a held session cannot be touched")
+            status = 0
         finally:
             _CURRENT.reset(token)
         cached = turn.states[0].num_cached_tokens if turn.states else 0
@@ -160,7 +167,7 @@ class Holder:
             nonlocal status
             status = message.get("status", status)
 
-        await self._app(_scope(len(whole[0]["body"])), receive, send)
+        await self._app({**held.scope, **_REQUEST, "headers": _headers(len(whole[0]["body"]))}, receive, send)
         return status
 
 
@@ -181,19 +188,25 @@ def _free_tokens(engines: tuple[EngineSeen, ...]) -> int:
     return sum(engine.kv_total_tokens - engine.kv_used_tokens for engine in engines)
 
 
-def _scope(length: int) -> Scope:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/v1/completions",
-        "raw_path": b"/v1/completions",
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"content-type", b"application/json"), (b"content-length", str(length).encode())],
-        "client": ("127.0.0.1", 0),
-        "server": ("127.0.0.1", 0),
-        "state": {},
-    }
+def _application(scope: Scope) -> Scope:
+    """What the engine's application put into a request's scope for its handlers to find."""
+    return {key: scope[key] for key in ("app", "state") if key in scope}
+
+
+def _headers(length: int) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
+
+
+_REQUEST: Scope = {
+    "type": "http",
+    "asgi": {"version": "3.0"},
+    "http_version": "1.1",
+    "method": "POST",
+    "scheme": "http",
+    "path": "/v1/completions",
+    "raw_path": b"/v1/completions",
+    "query_string": b"",
+    "root_path": "",
+    "client": ("127.0.0.1", 0),
+    "server": ("127.0.0.1", 0),
+}

@@ -1,11 +1,12 @@
 """Whether an engine that has work gets on with it, judged from what was seen of it over time. Pure.
 
 What counts as getting on: any of the engine's own numbers moves (steps, tokens, finished requests). What never counts
-against it: having nothing to do, and using the processor, as a compiler or a very long prefill does.
+against it: having nothing to do, and wanting the processor, as a compiler, a long prefill or a starved engine does.
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from math import inf
 
 STOPPED_S = 10.0
 """A process of the engine that a signal stopped for so long is not going to be woken by chance."""
@@ -14,25 +15,26 @@ DOUBTFUL_S = 6.0
 """No number moved for so long: time to ask for a token."""
 
 SILENT_S = 18.0
-"""No number moved, no token came, and the processes slept. vLLM's steps take seconds at most, and use the processor."""
+"""No number moved, no token came, and the processes slept. vLLM's steps take seconds at most, and want one."""
 
 BUSY_S = 360.0
-"""The same of an engine that uses the processor. vLLM itself gives a step 300 s, and says more when it gives up."""
+"""The same of an engine that wants the processor. vLLM itself gives a step 300 s, and says more when it gives up."""
 
-_ASLEEP_CORES = 0.05  # an idle vLLM uses 0.02 of a core
+_ASLEEP_CORES = 0.05  # an idle vLLM wants 0.02 of a core
 _GAP_S = 15.0  # this process itself did not run for so long, so it has seen nothing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """What was seen at `at_s`. `numbers` move when the engine works; None: they could not be read. `work`: somebody
-    waits for an answer. `cpu_s` is the processor time of its processes so far, `stopped` names those that a signal
-    stopped. `token`: it generated one for us since the last look."""
+    waits for an answer. `wanted_s` is how long its processes ran so far or would have if a processor had been free;
+    None: not looked at, infinite: one waits for a disk. `stopped` names those that a signal stopped. `token`: it
+    generated one for us since the last look."""
 
     at_s: float
     work: bool
     numbers: tuple[float, ...] | None
-    cpu_s: float
+    wanted_s: float | None
     stopped: tuple[str, ...] = ()
     token: bool = False
 
@@ -52,15 +54,16 @@ class Judge:
         self.why = ""
         self._before: Look | None = None
         self._moved: Look | None = None
+        self._still: list[Look] = []
         self._stopped_since_s: float | None = None
 
     def see(self, look: Look) -> Verdict:
         """The verdict on everything seen so far."""
         before, self._before = self._before, look
         if self._moved is None or before is None or look.at_s - before.at_s > _GAP_S:
-            self._moved, self._stopped_since_s = look, None
-            return Verdict.ALIVE
-        return self._stopped(look) or self._still(before, look, self._moved)
+            self._stopped_since_s = None
+            return self._moves(look)
+        return self._stopped(look) or self._stands(look, self._moved)
 
     def _stopped(self, look: Look) -> Verdict | None:
         if not look.stopped:
@@ -73,14 +76,25 @@ class Judge:
         self.why = f"a signal stopped its process {look.stopped[0]} and nothing woke it"
         return Verdict.HUNG
 
-    def _still(self, before: Look, look: Look, moved: Look) -> Verdict:
+    def _moves(self, look: Look) -> Verdict:
+        self._moved, self._still = look, []
+        return Verdict.ALIVE
+
+    def _stands(self, look: Look, moved: Look) -> Verdict:
         if not look.work or look.token or (look.numbers is not None and look.numbers != moved.numbers):
-            self._moved = look
-            return Verdict.ALIVE
+            return self._moves(look)
+        self._still = [one for one in self._still if look.at_s - one.at_s <= SILENT_S] + [look]
         still_s = look.at_s - moved.at_s
-        asleep = look.cpu_s - moved.cpu_s < _ASLEEP_CORES * still_s
-        if still_s >= (SILENT_S if asleep else BUSY_S):
-            does = "its processes sleep" if asleep else "its processes are busy"
+        if still_s >= (SILENT_S if self._asleep() else BUSY_S):
+            does = "its processes sleep" if self._asleep() else "its processes are busy"
             self.why = f"it generated nothing while a request waited, and {does}"
             return Verdict.HUNG
         return Verdict.DOUBTFUL if still_s >= DOUBTFUL_S else Verdict.ALIVE
+
+    def _asleep(self) -> bool:
+        """Whether its processes wanted next to nothing of late, as far as that was looked at."""
+        seen = [(look.at_s, look.wanted_s) for look in self._still if look.wanted_s is not None]
+        if len(seen) < 2 or any(wanted_s == inf for _, wanted_s in seen):
+            return False
+        (from_s, before_s), (to_s, after_s) = seen[0], seen[-1]
+        return after_s - before_s < _ASLEEP_CORES * (to_s - from_s)

@@ -62,8 +62,10 @@ def _inspect(arguments: argparse.Namespace) -> str | Failure:
             return _look(arguments, Path(arguments.source[0]))
         return inspect(Path(arguments.source[0]))
     except _TooLongError:
-        message = f"{arguments.source[0]} could not be read within {_INSPECT_S} s."
-        return Failure(reason=Reason.MODEL_NOT_FOUND, message=message, remedy="Look at the volume or the server.")
+        where = arguments.source[0]
+        message = f"{where} could not be read within {_INSPECT_S} s."
+        reason = Reason.MODEL_NOT_FOUND if where.startswith("/") else Reason.FETCH_FAILED
+        return Failure(reason=reason, message=message, remedy="Look at the volume or the server.")
     finally:
         signal.alarm(0)
 
@@ -121,7 +123,9 @@ def _fetch(arguments: argparse.Namespace) -> Failure | None:
     if isinstance(order, Failure) or order is None:
         return order
     secret = credentials(os.environ)
-    return fetch(Errand(order=order, secret=secret, pod=socket.gethostname(), runtime=arguments.runtime_folder))
+    asks = socket.gethostname()
+    runtime, port = arguments.runtime_folder, arguments.status_port
+    return fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
 
 
 def _order(path: Path) -> Order | Failure | None:
@@ -176,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     bring.add_argument("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
     bring.add_argument("--termination-log", type=Path, default=log, help="default: %(default)s")
     bring.add_argument("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
+    bring.add_argument("--status-port", type=int, default=names.STATUS_PORT, help="/metrics; default: %(default)s")
     return parser
 
 

@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -25,14 +26,12 @@ def adopt_orphans() -> None:
 
 @dataclass(frozen=True)
 class Process:
-    """A process as /proc shows it: its state is one letter (`T`: stopped by a signal), `cpu_s` its processor time, that
-    of its ended children included."""
+    """A process as /proc shows it: its state is one letter (`T`: stopped by a signal)."""
 
     pid: int
     name: str
     state: str
     parent: int
-    cpu_s: float
 
 
 def below(root: int) -> list[Process]:
@@ -104,8 +103,23 @@ def is_resource_tracker(pid: int) -> bool:
         return False
 
 
+def wanted_s(pid: int) -> float:
+    """The time for which threads of process `pid` ran, or would have run if a processor had been free, so far.
+
+    A process that a busy machine starves wants time; one that sleeps wants none. A thread that waits for a disk at this
+    moment counts as one that has wanted the processor all along, because nobody can know how long it waits.
+    """
+    total_ns = 0
+    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):  # it ended meanwhile, or this kernel keeps no such statistics
+            ran_ns, waited_ns, _ = (int(field) for field in (task / "schedstat").read_text().split())
+            total_ns += ran_ns + waited_ns
+            if (task / "stat").read_text().rpartition(")")[2].split()[0] == "D":
+                return inf
+    return total_ns / 1e9
+
+
 def _process(pid: int, stat: str) -> Process:
     head, _, tail = stat.rpartition(")")  # the name may hold blanks and brackets
     fields = tail.split()
-    ticks = sum(int(field) for field in fields[11:15])  # utime, stime, cutime, cstime
-    return Process(pid, head.partition("(")[2], fields[0], int(fields[1]), ticks / os.sysconf("SC_CLK_TCK"))
+    return Process(pid, head.partition("(")[2], fields[0], int(fields[1]))

@@ -40,6 +40,7 @@ class RecentInputs:
         self._keys: list[int] = [0] * SLOTS
         self._slots: dict[int, int] = {}
         self._next = 0
+        self._frozen = False
 
     def began(self, key: int, tokens: int, *, logprobs: bool, media: bool) -> None:
         """The engine took a prompt; `key` names it until it has ended."""
@@ -53,8 +54,12 @@ class RecentInputs:
     def ended(self, key: int) -> None:
         """A prompt's request has ended. One that is not known (any more) is passed over."""
         slot = self._slots.pop(key, None)
-        if slot is not None:
+        if slot is not None and not self._frozen:
             self._words[slot * _SLOT_WORDS] |= _ENDED
+
+    def freeze(self) -> None:
+        """The engine has died: what is open stays open, whatever its API server still tidies up."""
+        self._frozen = True
 
 
 def recent_inputs(folder: Path) -> tuple[Input, ...]:

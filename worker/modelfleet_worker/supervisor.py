@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiohttp import web
@@ -157,7 +157,10 @@ class Supervisor:
             self._progress.state = State.GONE
             if left := processes.kill_descendants(KILL_TIMEOUT_S):
                 _log.error("processes %s do not end", left)
-        return explained(broken.failure or engine.failure(state), self._parts) if broken else None
+        if broken is None:
+            return None
+        failure = broken.failure or engine.failure(state)
+        return explained(replace(failure, log=failure.log or engine.log), self._parts)
 
     def _launch(self) -> Engine | GroupEngine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)

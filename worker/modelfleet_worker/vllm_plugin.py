@@ -56,6 +56,7 @@ def _hook() -> None:
     if hasattr(OutputProcessor.add_request, "__wrapped__"):
         return
     add, finish = OutputProcessor.add_request, IterationStats.update_from_finished_request
+    fail = OutputProcessor.propagate_error
     recent = RecentInputs(Path(os.environ[FOLDER_VARIABLE]))
 
     @functools.wraps(add)
@@ -74,7 +75,13 @@ def _hook() -> None:
         ledger.sequence_finished(kwargs["req_stats"], str(kwargs["finish_reason"]))
         return result
 
+    @functools.wraps(fail)
+    def propagate_error(self: Any, error: Exception) -> Any:
+        recent.freeze()  # the engine died: what is open now is what it was working on
+        return fail(self, error)
+
     OutputProcessor.add_request = add_request
+    OutputProcessor.propagate_error = propagate_error
     IterationStats.update_from_finished_request = update_from_finished_request
 
 

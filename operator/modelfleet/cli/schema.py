@@ -110,7 +110,7 @@ def _form(node: Schema) -> Schema:
     for rule in node.get("x-kubernetes-validations", ()):
         if choice := re.fullmatch(r"self in \[(.*)\]", rule["rule"]):
             form["enum"] = re.findall("'([^']*)'", choice[1])
-        elif pattern := re.fullmatch(r"self\.matches\('(.*)'\)", rule["rule"]):
+        elif pattern := re.fullmatch(r"self\.matches\('((?:[^'\\]|\\.)*)'\)", rule["rule"]):
             form["pattern"] = re.sub(r"\\(.)", r"\1", pattern[1])
     return form
 

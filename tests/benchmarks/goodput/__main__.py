@@ -20,38 +20,43 @@ from comparison import differences, is_good, offsets_ms
 from own_client import Seen, send_all, wishes
 from referees import Load, Verdict, aiperf, vllm_bench
 
-RATES_RPS = (4.0, 8.0, 14.0)
+RATES = (0.4, 0.7, 1.0)
+"""Parts of what the engine does on this machine at this moment, as a crowd of our own finds."""
 REQUESTS = int(os.environ.get("BENCH_GOODPUT_REQUESTS", "300"))
 SHARES = (0.2, 0.8)
 _OPEN = Limits(3600.0, 3600.0)
-_TRIES = 3
+_TRIES = 2
 Referee = Callable[[BenchWorker, Path, Load, Limits], Awaitable[Verdict]]
 REFEREES: dict[str, Referee] = {"vllm bench serve": vllm_bench, "aiperf": aiperf}
 
 
 def main(output: Path) -> None:
-    """Everything, in one run of one engine."""
-    with tempfile.TemporaryDirectory(prefix="goodput-") as folder:
-        results = asyncio.run(measure(Path(folder)))
+    """Everything, in one run of one engine. What was measured so far is written after each run."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(results, indent=1) + "\n")
+
+    def write(results: dict[str, Any]) -> None:
+        output.write_text(json.dumps(results, indent=1) + "\n")
+
+    with tempfile.TemporaryDirectory(prefix="goodput-") as folder:
+        results = asyncio.run(measure(Path(folder), write))
     lines = docs_section.goodput(results)
     print("\n".join(lines))
     docs_section.write("goodput", lines)
 
 
-async def measure(folder: Path) -> dict[str, Any]:
-    """All rates with all referees, then refusals and clients that leave."""
+async def measure(folder: Path, write: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Refusals and clients that leave, then all rates with one referee after the other."""
     async with bench_worker(folder) as worker:
         await send_all(worker.port, wishes("warm-", 20, 10.0, seed=1))
-        runs = []
-        for number, rate in enumerate(RATES_RPS, start=1):
-            for name, referee in REFEREES.items():
-                runs.append(
-                    await _run(worker, folder, (name, referee), Load(rate_rps=rate, requests=REQUESTS, seed=number))
-                )
-        ends = await _ends(worker)
-    return {"requests": REQUESTS, "runs": runs, "ends": ends, "loadAverage": os.getloadavg()[0]}
+        results: dict[str, Any] = {"requests": REQUESTS, "ends": await _ends(worker), "runs": []}
+        for referee in REFEREES.items():
+            for number, part in enumerate(RATES, start=1):
+                rate = round(part * await _capacity_rps(worker), 2)
+                load = Load(rate_rps=rate, requests=REQUESTS, seed=number)
+                results["runs"].append(await _run(worker, folder, referee, load))
+                results["loadAverage"] = os.getloadavg()[0]
+                write(results)
+    return results
 
 
 async def _run(worker: BenchWorker, folder: Path, referee: tuple[str, Referee], load: Load) -> dict[str, Any]:
@@ -101,6 +106,15 @@ def _told(
             "p95": round(late_ms[int(len(late_ms) * 0.95)], 2) if late_ms else None,
         },
     }
+
+
+async def _capacity_rps(worker: BenchWorker) -> float:
+    """Requests a second that the engine finishes when it has more than it can do."""
+    crowd = [replace(wish, at_s=0.0) for wish in wishes("k-", MOST_QUEUED // 2, 10.0, seed=7)]
+    start_s = time.monotonic()
+    seen = await send_all(worker.port, crowd)
+    await worker.at_rest()
+    return sum(one.ending == "finished" for one in seen) / (time.monotonic() - start_s)
 
 
 async def _limits_by_own_client(worker: BenchWorker, load: Load) -> Limits:

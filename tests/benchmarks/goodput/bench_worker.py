@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import engine_trace
 from worker_process import EngineUnderTest, Worker, plan_of, real_engine, running_worker
 
 MOST_QUEUED = 64
+START_S = 900.0
+"""How long a start may take on a machine that others use too."""
+_PATIENCE_S = 300.0
 _ENTRY_POINT = "[vllm.general_plugins]\nmodelfleet_trace = engine_trace:install\n"
 _METADATA = "Metadata-Version: 2.1\nName: modelfleet-trace\nVersion: 1\n"
 
@@ -48,7 +52,7 @@ class BenchWorker:
         async def judged_by_it() -> bool:
             return f'modelfleet_promise_info{{promise="{digest}"}}' in await self.worker.metrics()
 
-        await self.worker.until(judged_by_it)
+        await self.worker.until(judged_by_it, _PATIENCE_S)
         return digest
 
     async def counted(self, digest: str) -> dict[str, int]:
@@ -65,7 +69,7 @@ class BenchWorker:
         async def idle() -> bool:
             return not await self.worker.in_flight()
 
-        await self.worker.until(idle)
+        await self.worker.until(idle, _PATIENCE_S)
 
     def traced(self, digest: str) -> dict[str, dict[str, Any]]:
         """What the gate decided of each request of a promise, by the client's id."""
@@ -85,6 +89,10 @@ async def bench_worker(folder: Path) -> AsyncIterator[BenchWorker]:
     (code / "modelfleet_trace-1.dist-info" / "entry_points.txt").write_text(_ENTRY_POINT)
     (code / "modelfleet_trace-1.dist-info" / "METADATA").write_text(_METADATA)
     shutil.copy(engine_trace.__file__, code)
-    async with running_worker(folder, plan_of(under_test)) as worker:
-        await worker.until_ready(under_test.start_patience_s)
-        yield BenchWorker(worker, folder, under_test)
+    async with running_worker(folder, plan_of(under_test, startDeadline_s=START_S)) as worker:
+        await worker.until_ready(START_S)
+        try:
+            yield BenchWorker(worker, folder, under_test)
+        except Exception:
+            print(worker.log[-8000:], file=sys.stderr)
+            raise

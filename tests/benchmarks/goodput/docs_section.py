@@ -47,6 +47,16 @@ def goodput(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def pair(ours: Any, bare: Any) -> str:
+    """One pair as it is measured."""
+    sides = (("ours", ours), ("bare", bare))
+    return "; ".join(
+        f"{name} {one.cpu_us_per_token:.1f} us CPU a token, tpot {one.tpot_s * 1000:.2f} ms,"
+        f" {one.tokens_per_s:.0f} tokens/s"
+        for name, one in sides
+    )
+
+
 def overhead(results: Mapping[str, Any]) -> list[str]:
     """The section on what our layers cost."""
     block, cpu, rate = results["block"], results["cpu_us_per_token"], results["tokens_per_s"]

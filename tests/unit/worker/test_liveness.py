@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from modelfleet_worker.liveness import BUSY_S, DOUBTFUL_S, SILENT_S, STOPPED_S, Judge, Look, Verdict
 
 PERIOD_S = 2.0
-ASLEEP = Look(at_s=0.0, work=True, numbers=(5.0,), cpu_s=0.0)
+ASLEEP = Look(at_s=0.0, work=True, numbers=(5.0,), wanted_s=0.0)
 CORES = 1.0
 
 
@@ -16,7 +17,7 @@ def looks(seconds: float, *, work: bool = True, cores: float = 0.0, stopped: tup
     """An engine whose numbers stand still for so long, while it uses `cores`."""
     for step in range(int(seconds / PERIOD_S) + 1):
         at_s = step * PERIOD_S
-        yield replace(ASLEEP, at_s=at_s, work=work, cpu_s=at_s * cores, stopped=stopped)
+        yield replace(ASLEEP, at_s=at_s, work=work, wanted_s=at_s * cores, stopped=stopped)
 
 
 def judged(seen: Iterable[Look]) -> tuple[Verdict, float, Judge]:
@@ -66,6 +67,19 @@ def test_an_engine_hangs_with(seen: Iterable[Look], by_s: float, words: str) -> 
     assert verdict is Verdict.HUNG
     assert at_s <= by_s + PERIOD_S
     assert words in judge.why
+
+
+def test_an_engine_that_waits_for_a_disk_is_not_asleep() -> None:
+    seen = [replace(look, wanted_s=inf if look.at_s % 10 == 0 else 0.0) for look in looks(60)]
+    assert judged(seen)[0] is Verdict.DOUBTFUL
+
+
+def test_an_idle_engine_whose_api_hangs_is_found_though_its_processes_were_not_looked_at_before() -> None:
+    idle = [replace(look, wanted_s=None) for look in looks(600, work=False)]
+    hung = [replace(look, at_s=look.at_s + 602.0, wanted_s=5.0) for look in looks(60)]
+    verdict, at_s, _ = judged([*idle, *hung])
+    assert verdict is Verdict.HUNG
+    assert at_s <= 602.0 + SILENT_S + 2 * PERIOD_S
 
 
 def test_hanging_is_found_within_30_seconds_unless_the_processor_is_used() -> None:

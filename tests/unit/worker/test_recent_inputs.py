@@ -17,6 +17,14 @@ def test_what_began_and_did_not_end_is_what_was_worked_on(tmp_path):
     assert 0 < long.at_ns <= short.at_ns
 
 
+def test_what_is_open_when_the_engine_dies_stays_open(tmp_path):
+    ring = RecentInputs(tmp_path)
+    ring.began(1, 3500, logprobs=True, media=False)
+    ring.freeze()
+    ring.ended(1)
+    assert [one.ended for one in recent_inputs(tmp_path)] == [False]
+
+
 def test_only_the_last_ones_are_kept(tmp_path):
     ring = RecentInputs(tmp_path)
     for key in range(3 * SLOTS):

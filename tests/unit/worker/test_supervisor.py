@@ -98,7 +98,7 @@ async def test_an_engine_that_dies_in_the_drain_is_a_failure(tmp_path: Path) -> 
     async with running_worker(tmp_path, plan_of(stand_in(tmp_path), propagation_s=3600)) as worker:
         await worker.until_ready()
         worker.terminate()
-        await worker.until(lambda: _says(worker, "draining"))
+        await worker.until(lambda: _says(worker, "connections closed"))
         os.kill(pid_titled(worker.below, WORKER_TITLE), signal.SIGKILL)
         assert await worker.exit_code() == 1
         assert (worker.termination["reason"], worker.termination["phase"]) == ("EngineDied", "draining")

@@ -31,7 +31,8 @@ class Progress:
     def begin(self, there: int, total: int) -> None:
         """`there` of `total` bytes are on the disk already."""
         with self._lock:
-            self._state, self._bytes, self._total, self._began_s = "fetching", there, total, self._clock()
+            self._state, self._bytes, self._total = "fetching", there, total
+            self._began_s = self._logged_s = self._clock()
             self._write()
 
     def moved(self, count: int) -> None:
@@ -68,6 +69,12 @@ class Progress:
             _log.info(
                 "%s are there, %s came over the network in %.1f s", gigabytes(total), gigabytes(self._fetched), took_s
             )
+
+    @property
+    def there(self) -> tuple[int, int]:
+        """Bytes on the disk, and of the whole."""
+        with self._lock:
+            return self._bytes, self._total
 
     @property
     def fetched_bytes(self) -> int:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ from modelfleet_worker.fetch import http
 from modelfleet_worker.fetch.evict import Room, folder_bytes, gigabytes, make_room
 from modelfleet_worker.fetch.objects import changed
 from modelfleet_worker.fetch.order import Order
+from modelfleet_worker.fetch.page import shown
 from modelfleet_worker.fetch.progress import FILE, Progress
 from modelfleet_worker.fetch.remote import FetchError, Listing, RemoteFile, Source, TransientError, listing_digest
 from modelfleet_worker.fetch.store import Store, Waits, touch
@@ -28,12 +30,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Errand:
-    """An order with what it needs besides: the user's credentials, who asks, where progress goes, and patience."""
+    """An order with what it needs besides: the user's credentials, who asks, where progress goes (a folder, and
+    a port for /metrics), and patience."""
 
     order: Order
     secret: Mapping[str, str]
     pod: str
     runtime: Path
+    port: int | None = None
     patience: Patience = field(default_factory=Patience)
 
 
@@ -85,8 +89,14 @@ def listed(source: Source, patience: Patience) -> Listing:
 
 
 def _fetch(errand: Errand) -> None:
-    order, store = errand.order, Store(errand.order.root)
+    store = Store(errand.order.root)
     progress = Progress(errand.runtime)
+    with shown(progress, errand.port) if errand.port is not None else nullcontext():
+        _fetch_into(errand, store, progress)
+
+
+def _fetch_into(errand: Errand, store: Store, progress: Progress) -> None:
+    order = errand.order
     store.prepare()
     waits = Waits(lambda: progress.waits(store.partial(order.key)))
     with store.locked(order.key, waits):

@@ -1,4 +1,4 @@
-"""A volume that fills up while weights come, on a small file system of its own; needs root, as the local cluster does."""
+"""A volume that fills up while weights come, on a small file system of its own; needs root, as the cluster does."""
 
 import subprocess
 from collections.abc import Iterator

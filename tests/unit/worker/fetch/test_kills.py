@@ -57,7 +57,10 @@ def test_killed_at_any_byte_the_next_start_goes_on_there(dialect: Dialect, tmp_p
             for path, first, _ in shelf.sent[already:]:
                 name = path.removeprefix(dialect.below)
                 assert name not in whole, f"{name} was there and came again"
-                assert first == have.get(part_name(name), 0), f"{name}: bytes that were there came again"
+                there, size = have.get(part_name(name), 0), len(FILES[name])
+                # Of a file that is there and was not checked, one byte comes: its answer has the checksum.
+                expected = size - 1 if dialect is STORE and there == size else there
+                assert first == expected, f"{name}: bytes that were there came again"
         assert files_of(store / "models" / "k1") == FILES, f"round {number} of seed {SEED}"
     print(
         f"\nweights: a {dialect.name}: {kills} kills at random bytes; each start went on there, the result is the same"

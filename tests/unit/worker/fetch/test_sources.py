@@ -2,14 +2,16 @@
 
 import hashlib
 import json
+import socket
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from fetch_runs import HUB, REGISTRY, STORE, Dialect, files_of, run
 from modelfleet_worker.failure import Failure
-from weight_servers import COMMIT, Fault, RegistryHandler, model, serving, tensors
+from weight_servers import COMMIT, TOKEN, Fault, RegistryHandler, model, serving, tensors
 
 ALL = [pytest.param(dialect, id=f"a {dialect.name}") for dialect in (HUB, STORE, REGISTRY)]
 
@@ -191,3 +193,23 @@ def test_an_artifact_s_revision_is_its_manifest_s_digest(tmp_path: Path) -> None
     manifest = json.loads((order.root / "models" / "k1" / ".modelfleet.json").read_text())
     assert manifest["revision"].startswith("sha256:")
     assert len(hashlib.sha256().hexdigest()) == len(manifest["revision"].removeprefix("sha256:"))
+
+
+def test_progress_is_on_the_status_port_meanwhile(tmp_path: Path) -> None:
+    shelf = HUB.shelf(model(), faults={"model-00001-of-00002.safetensors": [Fault(after=100_000)]})
+    pages: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shelf.on_fault = lambda _: pages.append(urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
+    with serving(HUB.handler, shelf) as address:
+        assert run(HUB.order(address, tmp_path / "store"), port=port) is None
+    assert f"modelfleet_worker_fetch_total_bytes {float(sum(map(len, model().values())))}" in pages[0]
+
+
+def test_a_token_is_not_sent_to_where_a_hub_sends_on(tmp_path: Path) -> None:
+    shelf, other = HUB.shelf(model(), private=True), HUB.shelf(model())
+    with serving(HUB.handler, other) as elsewhere, serving(HUB.handler, shelf, sends_on=elsewhere) as address:
+        assert run(HUB.order(address, tmp_path / "store"), secret=HUB.secret) is None
+    assert other.sent_bytes() == sum(map(len, model().values()))
+    assert other.authorizations == {""}
+    assert f"Bearer {TOKEN}" in shelf.authorizations
