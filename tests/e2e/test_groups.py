@@ -49,17 +49,13 @@ def site(cluster):
     return made
 
 
-def deployed(site, name, classes, **parallelism):
-    """A ModelDeployment with these pins, Ready."""
+def apply(site, name, classes, **parallelism):
+    """A ModelDeployment with these pins."""
     spec = {"accelerators": {"classes": classes}, "scaling": {"minReplicas": 1, "maxReplicas": 1}}
     manifest = site.deployment(name, parallelism=parallelism, **spec)
     # With tensor parallelism vLLM compiles a function even with enforce-eager; the image has no C++ compiler.
     manifest["spec"]["engine"]["env"] = [{"name": "TORCHDYNAMO_DISABLE", "value": "1"}]
     site.apply(manifest)
-    began_s = time.monotonic()
-    site.wait_for(name, "Ready", "True", timeout_s=READY_S)
-    TABLE.append((f"{name}: from apply to Ready", "", f"{time.monotonic() - began_s:.0f} s", "", ""))
-    return site
 
 
 def gone(site, name):
@@ -69,21 +65,36 @@ def gone(site, name):
 
 @pytest.fixture(scope="module")
 def pipeline(site):
-    """`pair`: two pipeline stages, a node each."""
-    return deployed(site, "pair", [ONE_A_NODE], tensor=1, pipeline=2)
+    """`pair`: two pipeline stages, a node each. Beside it `alone`, one pod on one accelerator."""
+    began_s = time.monotonic()
+    apply(site, "pair", [ONE_A_NODE], tensor=1, pipeline=2)
+    apply(site, "alone", ["cpu"], tensor=1)
+    for name in ("pair", "alone"):
+        site.wait_for(name, "Ready", "True", timeout_s=READY_S)
+        TABLE.append((f"{name}: from apply to Ready", "", f"{time.monotonic() - began_s:.0f} s", "", ""))
+    return site
 
 
 @pytest.fixture(scope="module")
-def expected(pipeline):
-    """Its greedy answer while all is well; the last tests compare it with that of a single pod."""
-    return story.answer(pipeline, "pair")
+def answers(pipeline):
+    """The greedy answers of `alone`, long and short; it makes room for `tensor`, two ranks on one node."""
+    texts = story.answer(pipeline, "alone"), story.answer(pipeline, "alone", SHORT)
+    gone(pipeline, "alone")
+    apply(pipeline, "tensor", ["cpu"], tensor=2)
+    return texts
 
 
-def test_a_pipeline_has_a_rank_on_each_node_and_a_fence_around_them(pipeline):
+@pytest.fixture(scope="module")
+def expected(answers):
+    return answers[0]
+
+
+def test_a_pipeline_over_two_nodes_gives_the_answer_of_a_single_pod(pipeline, expected):
     leader, worker = story.members(pipeline, "pair")
     assert leader["spec"]["nodeName"] != worker["spec"]["nodeName"]
     (policy,) = pipeline.read("networkpolicies")["items"]
     assert policy["metadata"]["name"] == leader["metadata"]["name"]
+    assert story.answer(pipeline, "pair") == expected
 
 
 def lost(pipeline, expected, what, do):
@@ -162,15 +173,6 @@ def test_a_killed_kubelet_costs_no_request(pipeline, expected):
     )
 
 
-def test_a_killed_engine_of_the_worker(pipeline, expected):
-    lost(
-        pipeline,
-        expected,
-        "SIGKILL of rank 1's engine",
-        lambda: story.send(story.members(pipeline, "pair")[1], "VLLM", signal.SIGKILL),
-    )
-
-
 def test_deletion_drains_and_leaves_no_request_unanswered(pipeline, expected):
     stream = pipeline.stream("pair", tokens=1500)
     pipeline.kubectl("delete", "mdep", "pair", "--wait=false")
@@ -180,16 +182,11 @@ def test_deletion_drains_and_leaves_no_request_unanswered(pipeline, expected):
     pipeline.wait("no pod", lambda: pipeline.pods("pair") == [], timeout_s=120)
 
 
-def test_the_answers_of_a_single_pod_and_of_tensor_parallel_ranks_are_the_same(site, expected):
-    deployed(site, "alone", ["cpu"], tensor=1)
-    assert story.answer(site, "alone") == expected
-    short = story.answer(site, "alone", SHORT)
-    gone(site, "alone")
-    deployed(site, "tensor", ["cpu"], tensor=2)
-    (pod,) = site.pods("tensor")
+def test_tensor_parallelism_inside_a_node_gives_the_answer_of_a_single_pod(pipeline, answers):
+    pipeline.wait_for("tensor", "Ready", "True", timeout_s=READY_S)
+    (pod,) = pipeline.pods("tensor")
     assert pod["spec"]["containers"][0]["resources"]["limits"]["modelfleet.dev/cpu-slot"] == "2"
-    assert story.answer(site, "tensor", SHORT) == short
-    gone(site, "tensor")
+    assert story.answer(pipeline, "tensor", SHORT) == answers[1]
 
 
 @pytest.fixture(scope="module", autouse=True)
