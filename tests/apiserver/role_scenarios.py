@@ -219,10 +219,13 @@ def a_group_whose_policy_is_edited_held_and_let_go(story: Story) -> None:
     story.apply("fenced", parallelism={"tensor": 8})
     story.fleet.wait("one pod", lambda: len(story.fleet.children("pods", "fenced")) == 1)
     story.fleet.wait("no policy", lambda: story.fleet.children("networkpolicies", "fenced") == [])
+    story.fleet.kubectl("delete", "mdep", "fenced")
+    story.fleet.wait("nothing left", lambda: not any(story.fleet.children(each, "fenced") for each in CHILDREN))
 
 
 SCENARIOS: tuple[Callable[[Story], None], ...] = (
     create_change_scale_and_delete,
+    a_group_whose_policy_is_edited_held_and_let_go,  # while all nodes are free
     labels_that_somebody_took_away,
     a_pod_that_somebody_relabelled,
     a_service_with_a_port_too_many,
