@@ -20,8 +20,8 @@ WAKE_S = 1.0
 """Keys that wait for room are woken at most so often: pods end in crowds."""
 
 WAKE_KEYS_PER_S, LONGEST_WAKE_S = 20, 30.0
-"""Where many wait, so seldom that this many a second are woken, but never more seldom than that: each looks in vain while
-the room is somebody else's, and asks the API server for nine lists each time."""
+"""Where many wait, so seldom that this many a second are woken, but never more seldom than that: most look in vain, and
+each asks the API server for nine lists."""
 
 
 class Placer:
