@@ -233,6 +233,5 @@ SCENARIOS: tuple[Callable[[Story], None], ...] = (
     a_revision_and_a_plan_that_nothing_needs,
     a_restart_that_tells_the_same_again,
     a_budget_that_is_edited_and_held,
-    a_group_whose_policy_is_edited_held_and_let_go,
     a_model_that_a_job_reads,  # last: from then on the class asks for facts
 )
