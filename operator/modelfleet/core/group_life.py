@@ -5,6 +5,7 @@
 | a rank of a group ended, is asked to end, or is gone after the group began | the whole group ends |
 | a group dies in place again and again for a reason that a new start may mend | the whole group ends |
 | a group on nodes does not serve by its deadline | the whole group ends |
+| a group does not serve, and a node of it is not ready or gone | the whole group ends: nothing starts there again |
 | a placed replica gets no node: what was free is held by somebody else now | it ends, and the node is in doubt |
 | an unpinned one gets no node, and nobody brings one by BUY_S | it ends |
 | the kubelet refuses a rank that never ran | the group ends, and the node is in doubt |
@@ -90,7 +91,7 @@ class Life:
 @dataclass(frozen=True, kw_only=True)
 class Watched:
     """What is looked at. `goal` is the name of the wanted revision, `kept` what NAME-state holds of this module;
-    `refused` are the uids of pods that a kubelet did not take."""
+    `refused` are the uids of pods that a kubelet did not take, `lost` are nodes that are not ready or gone."""
 
     fleet: tuple[Replica, ...]
     plans: Mapping[str, Plan]
@@ -98,6 +99,7 @@ class Watched:
     replicas: int
     kept: Mapping[str, Any]
     refused: frozenset[str]
+    lost: frozenset[str] = frozenset()
     now: datetime
 
 
@@ -173,6 +175,9 @@ def _why_it_ends(watched: Watched, replica: Replica) -> str | None:
         return None  # one pod that ends is replaced by the step
     if replica.finished:
         return replica.failure.message if replica.failure else "a rank of it ended"
+    away = next((pod for pod in replica.pods if pod.placed and pod.node in watched.lost and not replica.ready), None)
+    if away is not None:
+        return f"node {away.node} of rank {away.rank} is not ready"
     failure = replica.failure
     if failure is not None and failure.hopeless and failure.reason in _MENDED_BY_A_START:
         return f"it does not come up in place: {failure.message}"

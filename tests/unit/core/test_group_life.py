@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from group_worlds import grouped, members, ranks, serving, wrote
 
 from builders import READY, Fleet, Raw, condition, running, unschedulable
+from group_worlds import grouped, members, ranks, serving, wrote
 from modelfleet.api import names
 from modelfleet.core.group_life import BIND_S, BUY_S, DOUBT_S, PULL_S
 from modelfleet.core.placement.project import pinned_node
@@ -196,6 +196,20 @@ def test_a_group_that_never_serves_is_given_up_at_its_deadline():
     fleet.now += timedelta(seconds=limit_s)
     assert sorted(wrote(fleet.reconcile().effects)) == ["delete 0", "delete 1"]
     assert "did not serve within" in next(iter(kept(fleet)["replicas"].values()))["why"]
+
+
+@pytest.mark.parametrize("rank", [0, 1], ids=["leader", "follower"])
+def test_a_group_that_does_not_serve_leaves_a_node_that_is_lost(rank: int):
+    fleet = serving(machines=("n1", "n2", "n3", "n4"))
+    lost = members(fleet)[rank]["spec"]["nodeName"]
+    fleet.machines = tuple(name for name in fleet.machines if name != lost)
+    if rank == 1:
+        assert wrote(fleet.reconcile().effects) == [], "a group that serves stays"
+    members(fleet)[0]["status"] = {"phase": "Running"}
+    assert [done for done in wrote(fleet.reconcile().effects) if done.startswith("delete")] == ["delete 0", "delete 1"]
+    fleet.settle()
+    assert lost not in ranks(fleet).values()
+    assert fleet.serving() == 1
 
 
 def test_an_unpinned_pod_waits_for_a_bought_node_until_its_deadline():
