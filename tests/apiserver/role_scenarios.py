@@ -6,6 +6,7 @@ SCENARIOS. They run in this order on one cluster, each with a ModelDeployment of
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fleet import Fleet
 from operator_process import Operator
@@ -172,7 +173,11 @@ def a_model_that_a_job_reads(story: Story) -> None:
     story.fleet.kubectl("delete", "job", held)
     story.fleet.wait("a Job of ours", lambda: bool(story.fleet.children("jobs", "read")))
     story.apply("read", source="pvc://models/other")
-    story.fleet.wait("the other Job", lambda: story.child("jobs", "read") != held)
+    story.fleet.wait("the other Job", lambda: _names(story.fleet.children("jobs", "read")) not in ([], [held]))
+
+
+def _names(children: list[dict[str, Any]]) -> list[str]:
+    return [child["metadata"]["name"] for child in children]
 
 
 def a_budget_that_is_edited_and_held(story: Story) -> None:
