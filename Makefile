@@ -74,7 +74,7 @@ e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and sch
 
 .PHONY: e2e-rollout
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
-	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py
+	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
 
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, beside plain Deployments; docs/benchmarks.md
