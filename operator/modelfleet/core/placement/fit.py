@@ -7,7 +7,6 @@ from enum import StrEnum
 from modelfleet.core.placement.view import Amounts, NodeView, Taint
 from modelfleet.core.placement.want import GroupWant, Tolerated
 
-
 _MOST_A_NODE = 1024
 """No class has more accelerators in a node; a node that reports a senseless number is not laid out further."""
 
