@@ -217,7 +217,8 @@ def a_group_whose_policy_is_edited_held_and_let_go(story: Story) -> None:
             == names.MANAGED_BY
         ),
     )
-    story.fleet.api.patch(path, {"metadata": {"ownerReferences": None}})
+    # Without our label it is not listed: the operator learns at its next POST that the name is held.
+    story.fleet.api.patch(path, {"metadata": {"ownerReferences": None, "labels": {names.DEPLOYMENT_LABEL: None}}})
     story.fleet.wait_condition("Accepted", "False", "NameTaken", "fenced")
     story.fleet.kubectl("delete", "networkpolicy", policy)
     story.settled("fenced", 2)
