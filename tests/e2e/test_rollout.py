@@ -193,6 +193,7 @@ def test_a_killed_pod_breaks_its_own_requests_and_no_others(stand_in: Story) -> 
     with stand_in.load("a pod killed"):
         stand_in.kill_pod(0)
     (_, took_s, answered, failed) = stand_in.rows[-1]
+    print("\n" + "\n".join(f"  {failed.count(said)} × {said}" for said in sorted(set(failed))))
     print(f"\n{stand_in.name}: a pod killed: {answered} answered, {len(failed)} failed, {took_s:.0f} s")
     assert answered > 0
     assert len(failed) <= 4 * 2, "each of four clients has one request in the pod, and may meet it once more"
