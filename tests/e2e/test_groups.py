@@ -4,9 +4,12 @@ over both, and every way to lose a member. Prints how long it took to notice and
 import os
 import signal
 import time
+from dataclasses import dataclass
+from typing import Any
 
 import group_story as story
 import pytest
+import stand_in_installation
 from site_under_test import Site
 
 from cluster_fixtures import own_cluster
@@ -14,9 +17,9 @@ from modelfleet.api import names
 from modelfleet_local import Options, engine, fleet
 from modelfleet_local.paths import cache_dir
 
-pytestmark = [pytest.mark.thorough, pytest.mark.engine]
+pytestmark = pytest.mark.thorough
 
-READY_S = 900.0  # three imports of torch in a row for each rank, on two cores
+READY_S = 1500.0  # three imports of torch in a row for each rank, on two cores
 ONE_A_NODE = "cpu-one-a-node"  # a class of the same nodes of which a replica gets one accelerator on each
 SHORT = 8  # tokens: ranks on one machine wait for each other with all of its cores
 TABLE: list[tuple[str, ...]] = []
@@ -30,32 +33,58 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def site(cluster):
-    """modelfleet on it, the tiny model and the engine."""
+def installed(cluster):
+    """modelfleet on it, and a class of the same nodes of which a replica gets one accelerator on each."""
     images = fleet.load_images(cluster)
     fleet.install_operator(cluster, images, {"worker.propagationSeconds": "2", "worker.drainSeconds": "60"})
-    made = Site(cluster, "groups")
-    fleet.apply(cluster, fleet.model_namespace(made.namespace))
-    folders = {
-        fleet.MODEL_CLAIM: engine.require_model(cache_dir()),
-        fleet.ENGINE_CLAIM: engine.require_engine(cache_dir()),
-    }
-    for claim, folder in folders.items():
-        fleet.apply(cluster, fleet.claimed_folder(made.namespace, claim, folder))
+    made = Site(cluster, "default")
     spec = {**made.read("accel", "cpu")["spec"], "acceleratorsPerNode": 1}
-    made.apply(
-        {"apiVersion": names.API_VERSION, "kind": names.CLASS_KIND, "metadata": {"name": ONE_A_NODE}, "spec": spec}
-    )
-    return made
+    kind = {"apiVersion": names.API_VERSION, "kind": names.CLASS_KIND, "metadata": {"name": ONE_A_NODE}}
+    made.apply({**kind, "spec": spec})
+    return cluster
+
+
+def stand_in(folder):
+    """The stand-in as an installation; its answers do not depend on the layout, its deaths do."""
+    stand_in_installation.install(folder)
+    stand_in_installation.turn(folder, STAND_IN_TOKEN_S="0.02")
+    return folder, {}
+
+
+def vllm(_):
+    """The real engine. With tensor parallelism it compiles a function even with enforce-eager; the image has no C++
+    compiler."""
+    args = {"enforce-eager": "true", "kv-cache-memory-bytes": "64M", "max-num-seqs": 8}
+    env = [{"name": "TORCHDYNAMO_DISABLE", "value": "1"}]
+    return engine.require_engine(cache_dir()), {"args": args, "env": env}
+
+
+@dataclass(frozen=True)
+class EngineSite(Site):
+    """A site whose deployments share engine settings."""
+
+    settings: dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=[stand_in, pytest.param(vllm, marks=pytest.mark.engine)])
+def site(request, installed, tmp_path_factory):
+    """A namespace with the tiny model and an engine."""
+    TABLE.append((f"**{request.param.__name__}**", "", "", "", ""))
+    installation, settings = request.param(tmp_path_factory.mktemp("installation") / "engine")
+    made = EngineSite(installed, f"groups-{request.param.__name__.replace('_', '-')}", settings)
+    fleet.apply(installed, fleet.model_namespace(made.namespace))
+    folders = {fleet.MODEL_CLAIM: engine.require_model(cache_dir()), fleet.ENGINE_CLAIM: installation}
+    for claim, folder in folders.items():
+        fleet.apply(installed, fleet.claimed_folder(made.namespace, claim, folder))
+    yield made
+    made.remove()
 
 
 def apply(site, name, classes, **parallelism):
     """A ModelDeployment with these pins."""
     spec = {"accelerators": {"classes": classes}, "scaling": {"minReplicas": 1, "maxReplicas": 1}}
-    manifest = site.deployment(name, parallelism=parallelism, **spec)
-    # With tensor parallelism vLLM compiles a function even with enforce-eager; the image has no C++ compiler.
-    manifest["spec"]["engine"]["env"] = [{"name": "TORCHDYNAMO_DISABLE", "value": "1"}]
-    site.apply(manifest)
+    used = {"installationClaimName": fleet.ENGINE_CLAIM, **site.settings}
+    site.apply(site.deployment(name, parallelism=parallelism, engine=used, **spec))
 
 
 def gone(site, name):
@@ -77,10 +106,9 @@ def pipeline(site):
 
 @pytest.fixture(scope="module")
 def answers(pipeline):
-    """The greedy answers of `alone`, long and short; it makes room for `tensor`, two ranks on one node."""
+    """The greedy answers of `alone`, long and short."""
     texts = story.answer(pipeline, "alone"), story.answer(pipeline, "alone", SHORT)
     gone(pipeline, "alone")
-    apply(pipeline, "tensor", ["cpu"], tensor=2)
     return texts
 
 
@@ -136,8 +164,7 @@ def deleted(site, rank):
     pod = story.members(site, "pair")[rank]
     at_s = time.time()
     site.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
-    for pid in story.processes(pod):
-        os.kill(pid, signal.SIGKILL)
+    story.kill(list(story.processes(pod)), signal.SIGKILL)
     return at_s
 
 
@@ -183,6 +210,7 @@ def test_deletion_drains_and_leaves_no_request_unanswered(pipeline, expected):
 
 
 def test_tensor_parallelism_inside_a_node_gives_the_answer_of_a_single_pod(pipeline, answers):
+    apply(pipeline, "tensor", ["cpu"], tensor=2)
     pipeline.wait_for("tensor", "Ready", "True", timeout_s=READY_S)
     (pod,) = pipeline.pods("tensor")
     assert pod["spec"]["containers"][0]["resources"]["limits"]["modelfleet.dev/cpu-slot"] == "2"
