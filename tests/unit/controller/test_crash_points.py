@@ -115,7 +115,7 @@ SCENES = {
 
 
 FEWER = [name for name in SCENES if name not in ("a group without its leader", "groups rolled out")]
-"""Without those that take long and differ from another scene by little, for the tests with two faults or lost answers."""
+"""For two faults and for lost answers: without those that take long and differ little from another scene."""
 
 
 def run(story: Awaitable[Any]) -> Any:
