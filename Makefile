@@ -80,9 +80,13 @@ e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a s
 e2e-groups: prepare ## the real engine over two nodes: its answers, and every way to lose a member (half an hour)
 	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_groups.py
 
+.PHONY: e2e-sim
+e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and scheduler with fake nodes
+	@$(BIN)/pytest --thorough -s tests/apiserver/test_kwok_simulation.py
+
 .PHONY: e2e-rollout
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
-	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py
+	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
 
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, beside plain Deployments; docs/benchmarks.md
@@ -91,6 +95,7 @@ bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, be
 
 .PHONY: bench-placement
 bench-placement: setup ## placement at 8,000 accelerators: how long, and how well after a churn; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.placement.books
 	@PYTHONPATH=tests $(PY) -m benchmarks.placement build/bench/placement.json
 
 .PHONY: bench-goodput

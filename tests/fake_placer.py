@@ -12,7 +12,7 @@ from modelfleet.core.snapshot import Raw
 
 
 class FakePlacer:
-    """Views of a FakeCluster's nodes and pods. Where it has no nodes there is one that takes every pod: `plenty`."""
+    """Views of a FakeCluster's nodes and pods. Where it has no nodes there are four that take every pod."""
 
     def __init__(self, cluster: FakeCluster, room: int = 10**6) -> None:
         self._cluster, self._room = cluster, room
@@ -44,7 +44,8 @@ class FakePlacer:
         if nodes:
             return [(node["metadata"]["name"], node_entry(node)) for node in nodes]
         classes = self._cluster.all_of("acceleratorclasses")
-        return [("plenty", _plenty(classes, self._cluster.all_of("modeldeployments"), self._room))]
+        plenty = _plenty(classes, self._cluster.all_of("modeldeployments"), self._room)
+        return [(f"plenty-{number}", plenty) for number in range(4)]
 
 
 def _plenty(classes: Iterable[Any], deployments: Iterable[Any], room: int) -> NodeEntry:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,15 @@ def send(pod: dict[str, Any], title: str, number: signal.Signals) -> float:
     pids = [pid for pid, command in processes(pod).items() if title in command]
     assert pids, f"{pod['metadata']['name']} has no process {title}: {processes(pod)}"
     at_s = time.time()
-    for pid in pids:
-        os.kill(pid, number)
+    kill(pids, number)
     return at_s
+
+
+def kill(pids: list[int], number: signal.Signals) -> None:
+    """Sends a signal to processes; the end of a container's first one may end the others before."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def failure(pod: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ UID = "uid-of-the-deployment"
 _PROMISED = {"apiVersion", "kind", "metadata"}
 _IDENTITY = {("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")}
 _LONG = "a-model-with-a-long-name-that-fills-all-sixty-three-characters-x"[:63]
+_MACHINES = ("a", "b", "c", "d")  # a group has a pod on each of its nodes
 _API_VERSIONS = {child.kind: child.api_version for child in CHILDREN}
 
 
@@ -101,7 +102,7 @@ def templates() -> tuple[str, ...]:
     found = []
     for wanted, kind in _wishes():
         wanted["metadata"] |= {"uid": UID, "namespace": NAMESPACE}
-        fleet = Fleet(wanted, {kind["metadata"]["name"]: kind})
+        fleet = Fleet(wanted, {kind["metadata"]["name"]: kind}, machines=_MACHINES)
         found.append(_dumped(fleet))
         fleet.settle()
         found.append(_dumped(fleet))
@@ -119,6 +120,7 @@ def _wishes() -> Iterator[tuple[Raw, Raw]]:
     yield deployment(_LONG, scaling={"mode": "Manual", "replicas": 2}), accelerator_class()
     yield deployment("a"), accelerator_class()
     yield large_deployment(), large_class()
+    yield manual(2, parallelism={"tensor": 1, "pipeline": 2}), accelerator_class(acceleratorsPerNode=1)
     for good in GOOD:
         if good.manifest["kind"] == names.DEPLOYMENT_KIND:
             manifest = json.loads(json.dumps(good.manifest))
@@ -211,7 +213,8 @@ def _sibling(rng: Random, children: list[Raw]) -> Raw | None:
         return None
     item = json.loads(json.dumps(rng.choice(children)))
     head, _, _ = item["metadata"]["name"].rpartition("-")
-    tail = rng.choice((str(rng.randrange(12)), "x", f"{rng.randrange(2**32):08x}", f"{rng.randrange(2**32):08x}-0"))
+    digest = f"{rng.randrange(2**32):08x}"
+    tail = rng.choice((str(rng.randrange(12)), "x", digest, f"{digest}-0", f"{digest}-0-1"))
     item["metadata"]["name"] = f"{head or 'x'}-{tail}"[-63:].lstrip("-")
     if item["kind"] == "Pod":
         item["status"] = pod_status(rng)

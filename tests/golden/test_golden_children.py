@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from builders import SETTINGS, Fleet, deployment, large_class, large_deployment, manual
+from group_worlds import grouped
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
 from modelfleet.core.render.metadata import Owner
@@ -22,6 +23,24 @@ AT_COMMIT = {"source": f"hf://org/model@{COMMIT}"}
 
 def created(fleet: Fleet, kind: str) -> Any:
     return next(e.manifest for e in plan(fleet.world()).effects if isinstance(e, Create) and e.manifest["kind"] == kind)
+
+
+def of_group(kind: str, index: int) -> Any:
+    """What is created for a replica of two pods on two nodes."""
+    made = [effect.manifest for effect in plan(grouped().world()).effects if isinstance(effect, Create)]
+    return [manifest for manifest in made if manifest["kind"] == kind][index]
+
+
+def ended_twice() -> Fleet:
+    """A group of which a pod was evicted twice."""
+    fleet = grouped()
+    for _ in range(2):
+        fleet.settle()
+        list(fleet.pods().values())[1]["status"] = {"phase": "Failed", "reason": "Evicted"}
+        fleet.reconcile()
+    fleet.tick(1.0)
+    fleet.reconcile()
+    return fleet
 
 
 def status(fleet: Fleet) -> Any:
@@ -73,6 +92,13 @@ CASES: dict[str, Callable[[], Any]] = {
     "service": lambda: created(Fleet(), "Service"),
     "disruption-budget": lambda: created(Fleet(manual(3)), "PodDisruptionBudget"),
     "network-policy": lambda: network_policy(Owner("chat", "prod", "uid-1"), "1a2b3c4d", 0),
+    "pod-group-leader": lambda: of_group("Pod", 0),
+    "pod-group-follower": lambda: of_group("Pod", 1),
+    "service-group": lambda: of_group("Service", 1),
+    "config-map-group": lambda: created(grouped(), "ConfigMap"),
+    "state-groups": lambda: ended_twice().objects["ConfigMap", "chat-state"],
+    "status-group-backs-off": lambda: ended_twice().deployment["status"],
+    "status-group-no-room": lambda: status(grouped(machines=("n1",))),
     "revision-small": lambda: created(Fleet(), "ControllerRevision"),
     "revision-large": lambda: created(Fleet(large_deployment(), {"h100": large_class()}), "ControllerRevision"),
     "job-inspect": lambda: created(PlannedFleet(planned(None)), "Job"),

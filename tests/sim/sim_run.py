@@ -60,7 +60,7 @@ class Run:
             self.decisions += 1
             killed = len(self.fleet.told)
             self.fleet.operator(outcome)
-            now = look(self.fleet.stage)
+            now = look(self.fleet.stage) if outcome.effects else before
             if len(self.fleet.told) == killed:  # else a part was done: what is decided next is looked at
                 for fault in faults_of_decision(before, now, outcome, self._wanted()):
                     raise Broken(self.seed, fault, tuple(self._story(outcome)))

@@ -131,6 +131,9 @@ class AcceleratorClassSpec(ApiModel):
     """What joins the accelerators of a node. Default: nothing, so a replica that the planner lays out takes one."""
     network: Network | None = None
     """What joins nodes. Default: not known."""
+    storage_bandwidth: PositiveQuantity | None = None
+    """Bytes a second at which one node reads a model's files, such as 2G; how long a start may take is computed from
+    it. Default: 200M."""
     topology_keys: Annotated[tuple[QualifiedName, ...], Field(max_length=8), Unique()] = ()
     """Node labels that tell how near nodes are to each other, the nearest first, such as nvidia.com/gpu.clique, a rack,
     a block, topology.kubernetes.io/zone. A replica over several nodes stays in one domain of the last, as near together

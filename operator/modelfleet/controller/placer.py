@@ -19,6 +19,10 @@ from modelfleet.core.snapshot import Raw
 WAKE_S = 1.0
 """Keys that wait for room are woken at most so often: pods end in crowds."""
 
+WAKE_KEYS_PER_S, LONGEST_WAKE_S = 20, 30.0
+"""Where many wait, so seldom that this many a second are woken, but never more seldom than that: most look in vain, and
+each asks the API server for nine lists."""
+
 
 class Placer:
     """Views and reservations of all keys, and who waits for room."""
@@ -68,7 +72,8 @@ class Placer:
 
     def _room_grew(self) -> None:
         if self._waiting and self._wake is None:
-            self._wake = asyncio.get_running_loop().call_later(WAKE_S, self._wake_waiting)
+            wait_s = min(max(WAKE_S, len(self._waiting) / WAKE_KEYS_PER_S), LONGEST_WAKE_S)
+            self._wake = asyncio.get_running_loop().call_later(wait_s, self._wake_waiting)
 
     def _wake_waiting(self) -> None:
         self._wake = None

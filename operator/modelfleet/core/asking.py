@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Provisioning
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, SpeculationMode
@@ -140,7 +139,7 @@ def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inv
     return asked.Candidate(
         name=kind.metadata.name,
         hardware=hardware(kind),
-        nodes=None if inventory is None else _rooms(inventory.nodes, labels, str(kind.spec.resource_name)),
+        nodes=None if inventory is None else _rooms(inventory, labels, str(kind.spec.resource_name)),
         supplies=tuple(
             asked.Supply(
                 name=str(each.name),
@@ -159,14 +158,15 @@ def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inv
     )
 
 
-def _rooms(nodes: Iterable[Any], labels: Mapping[str, str], resource: str) -> tuple[asked.NodeRoom, ...]:
-    """The nodes that a pod could be on. What other pods hold of them is not counted in this version."""
+def _rooms(inventory: Inventory, labels: Mapping[str, str], resource: str) -> tuple[asked.NodeRoom, ...]:
+    """The nodes that a pod could be on, with what pods of others leave free of them."""
     rooms = []
-    for node in nodes:
+    for node in inventory.nodes:
         fits = labels.items() <= raw.mapping(node, "metadata", "labels").items()
         total = int(amount(raw.mapping(node, "status", "allocatable").get(resource)))
         if fits and total > 0 and raw.at(node, "spec", "unschedulable") is not True:
-            rooms.append(asked.NodeRoom(name=raw.name(node), total=total, free=total))
+            held = inventory.held.get(raw.name(node), {}).get(resource, 0)
+            rooms.append(asked.NodeRoom(name=raw.name(node), total=total, free=min(total, max(0, total - held))))
     return tuple(sorted(rooms, key=lambda room: room.name))
 
 

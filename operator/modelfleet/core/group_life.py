@@ -5,6 +5,7 @@
 | a rank of a group ended, is asked to end, or is gone after the group began | the whole group ends |
 | a group dies in place again and again for a reason that a new start may mend | the whole group ends |
 | a group on nodes does not serve by its deadline | the whole group ends |
+| a group does not serve, and a node of it is not ready or gone | the whole group ends: nothing starts there again |
 | a placed replica gets no node: what was free is held by somebody else now | it ends, and the node is in doubt |
 | an unpinned one gets no node, and nobody brings one by BUY_S | it ends |
 | the kubelet refuses a rank that never ran | the group ends, and the node is in doubt |
@@ -90,7 +91,7 @@ class Life:
 @dataclass(frozen=True, kw_only=True)
 class Watched:
     """What is looked at. `goal` is the name of the wanted revision, `kept` what NAME-state holds of this module;
-    `refused` are the uids of pods that a kubelet did not take."""
+    `refused` are the uids of pods that a kubelet did not take, `lost` are nodes that are not ready or gone."""
 
     fleet: tuple[Replica, ...]
     plans: Mapping[str, Plan]
@@ -98,12 +99,14 @@ class Watched:
     replicas: int
     kept: Mapping[str, Any]
     refused: frozenset[str]
+    lost: frozenset[str] = frozenset()
     now: datetime
 
 
 def decide_life(watched: Watched) -> Life:
     """Which replicas end, which slots wait, which nodes are in doubt."""
     pasts, doubts = _read(watched)
+    before = dict(pasts)
     ends: list[Replica] = []
     whys: dict[str, str] = {}
     for replica in watched.fleet:
@@ -116,7 +119,7 @@ def decide_life(watched: Watched) -> Life:
         uids = frozenset(pod.uid for pod in replica.pods)
         if replica.revision != watched.goal or (past is not None and past.pods & uids):
             continue  # it is not made anew, or it is counted and its pods are on their way out
-        count = 1 + (past.count if past else 0)
+        count = 1 + _inherited(watched, replica, before, pasts)
         pasts[_key(replica)] = Past(count=count, at=watched.now, pods=uids, why=why[:200])
         doubts |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
     kept = _written(pasts, doubts)
@@ -130,6 +133,23 @@ def decide_life(watched: Watched) -> Life:
         kept=kept if kept != _plain(watched.kept) else None,
         wake_after_s=_earliest([*((at - watched.now).total_seconds() for at in moments), *_deadlines(watched)]),
     )
+
+
+def _inherited(watched: Watched, replica: Replica, before: Mapping[str, Past], pasts: dict[str, Past]) -> int:
+    """How often the replica has ended before. One that ends is made anew in another slot while its own is taken, so the
+    count of a slot where nothing stands is its count too, and is moved to it."""
+    standing = {_key(other) for other in watched.fleet if not other.terminating and other is not replica}
+    free = {
+        key: past.count for key, past in before.items() if key in pasts and key not in standing and _is_of(watched, key)
+    }
+    if not free:
+        return 0
+    most = max(free, key=lambda key: (free[key], key))
+    return pasts.pop(most).count
+
+
+def _is_of(watched: Watched, key: str) -> bool:
+    return key.startswith(f"{watched.goal}-") and key.removeprefix(f"{watched.goal}-").isdecimal()
 
 
 def is_refused_by_kubelet(pod: Any) -> bool:
@@ -155,6 +175,9 @@ def _why_it_ends(watched: Watched, replica: Replica) -> str | None:
         return None  # one pod that ends is replaced by the step
     if replica.finished:
         return replica.failure.message if replica.failure else "a rank of it ended"
+    away = next((pod for pod in replica.pods if pod.placed and pod.node in watched.lost and not replica.ready), None)
+    if away is not None:
+        return f"node {away.node} of rank {away.rank} is not ready"
     failure = replica.failure
     if failure is not None and failure.hopeless and failure.reason in _MENDED_BY_A_START:
         return f"it does not come up in place: {failure.message}"
@@ -218,11 +241,8 @@ def _backing_off(watched: Watched, pasts: Mapping[str, Past], ending: set[str]) 
         if replica.revision == watched.goal and not replica.terminating and replica.uid not in ending
     ]
     taken = {replica.slot for replica in standing}
-    prefix = f"{watched.goal}-"
     ended = sorted(
-        (past.due_at, int(key.removeprefix(prefix)), past)
-        for key, past in pasts.items()
-        if key.startswith(prefix) and key.removeprefix(prefix).isdecimal()
+        (past.due_at, int(key.rpartition("-")[2]), past) for key, past in pasts.items() if _is_of(watched, key)
     )
     missing = max(0, watched.replicas - len(standing))
     first = [each for each in ended if each[1] not in taken][:missing]

@@ -1,9 +1,10 @@
 """What a plan is made from, in one canonical spelling, and the hash that names a revision. Pure.
 
 In: what determines a pod. Out: replica counts and bounds, and every setting of the operator. Where nothing is
-predicted, objectives and how many accelerators a node has are out too, because no pod depends on them. Where the
-planner chooses, they are in, with all that the listed classes state of their performance, and prices, profiles and
-nodes are out: they count when a plan is made, and a later change of them rolls no fleet.
+predicted, objectives are out too, because no pod depends on them, and how many accelerators a node has is in only as
+the number of nodes of a replica that one does not hold. Where the planner chooses, objectives are in, with all that the
+listed classes state of their performance, and prices, profiles and nodes are out: they count when a plan is made, and a
+later change of them rolls no fleet.
 
 An absent or default value is left out, so that a later version's new field does not change the hash of a spec that does
 not use it; equal quantities, orders that mean nothing and spelled-out defaults hash alike (kthena#914).
@@ -19,6 +20,7 @@ from modelfleet.api.kubernetes_types import Toleration
 from modelfleet.api.model import PickledWeights, RemoteCode
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, Prefer
 from modelfleet.api.schema import ApiModel, canonical
+from modelfleet.core.layout.shape import Layout
 
 REVISION_DIGITS = 8
 BARE = "true"  # the value that makes a flag stand alone; an empty one is another spelling of it
@@ -27,11 +29,13 @@ BARE = "true"  # the value that makes a flag stand alone; an empty one is anothe
 def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> dict[str, Any]:
     """The canonical inputs where nothing is predicted, a JSON value without empty parts."""
     pins = deployment.spec.parallelism
+    shape = Layout(pins.tensor or 1, pins.pipeline or 1, pins.data or 1)
     layout = {
         "tensor": pins.tensor or 1,
         "pipeline": _above_one(pins.pipeline),
         "data": _above_one(pins.data),
         "expert": "Always" if pins.expert is ExpertParallelism.ALWAYS else None,
+        "nodes": _above_one(shape.nodes(accelerator.spec.accelerators_per_node)),
     }
     return _pruned(
         _of_deployment(deployment) | layout | {"class": _of_class(accelerator) | _cache(deployment, accelerator)}

@@ -25,13 +25,14 @@ from modelfleet.core.inspection import Inspection, decide_inspection, decide_rer
 from modelfleet.core.kept import entry, keep, state_of
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.model.facts import ModelFacts
+from modelfleet.core.placement.project import pod_entry
 from modelfleet.core.plan import Plan
 from modelfleet.core.planner import above_bound, infeasible, make_plan, not_allowed, pinned_layout, states_nothing
 from modelfleet.core.planning import Planning, Setting, decide_plan
 from modelfleet.core.render.job import Errand
 from modelfleet.core.replicas import ReplicasDecision, decide_replicas
 from modelfleet.core.revisions import Revision
-from modelfleet.core.snapshot import Settings, World
+from modelfleet.core.snapshot import Inventory, Settings, World
 from modelfleet.core.verdict import Verdict, no, unknown, yes
 from modelfleet.core.weights import Chosen, is_unpinned, kept_sentence, refused_folder, revisions, subject, weights_of
 
@@ -323,11 +324,26 @@ def _errand(accepted: _Accepted, settings: Settings) -> Errand:
 
 def _plan(world: World, accepted: _Accepted, facts: ModelFacts, pins: Mapping[str, str]) -> Planning:
     try:
-        asked = question(Ask(accepted.deployment, accepted.predictable, facts), world.inventory)
+        asked = question(Ask(accepted.deployment, accepted.predictable, facts), _inventory(world))
     except AskError as error:
         return Planning(verdict=no(Reason.CONTRADICTION, str(error)))
     classes = {each.metadata.name: each for each in accepted.classes}
     return decide_plan(asked, answer(asked), Setting(accepted.deployment, classes, world.settings, pins))
+
+
+def _inventory(world: World) -> Inventory | None:
+    """The nodes, with what others hold of them where the cluster's pods are known."""
+    if world.inventory is None or world.cluster is None:
+        return world.inventory
+    held = {
+        node.name: {resource: amount - node.free.get(resource, 0) for resource, amount in node.allocatable.items()}
+        for node in world.cluster.nodes
+    }
+    for one in filter(None, map(pod_entry, world.pods)):
+        for resource, amount in one.requests.items():
+            if resource in held.get(one.node, {}):
+                held[one.node][resource] -= amount
+    return replace(world.inventory, held=held)
 
 
 def _planned(wish: Wish, unpredicted: AcceleratorClass | None = None) -> Verdict:

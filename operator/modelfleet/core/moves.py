@@ -83,8 +83,18 @@ def _watched(ground: Ground, course: Course, replicas: int) -> Watched:
         replicas=replicas,
         kept=entry(state_of(ground.children), names.GROUPS_KEY),
         refused=frozenset(pod["metadata"]["uid"] for pod in pods if is_refused_by_kubelet(pod)),
+        lost=_lost_nodes(ground),
         now=ground.world.now,
     )
+
+
+def _lost_nodes(ground: Ground) -> frozenset[str]:
+    """Nodes of our pods that are not ready or gone; none while nodes are not known."""
+    cluster = ground.world.cluster
+    if cluster is None or all(replica.ready or replica.size == 1 for replica in ground.fleet):
+        return frozenset()
+    ready = {node.name for node in cluster.nodes if node.ready}
+    return frozenset(pod.node for replica in ground.fleet for pod in replica.pods if pod.placed) - ready
 
 
 def _site(ground: Ground, course: Course, fleet: tuple[Replica, ...], avoid: frozenset[str]) -> Site:

@@ -90,6 +90,9 @@ def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
     waiting, new = _waiting(site), tuple(slots)
     if site.cluster is None:
         return Placing(gates=waiting.gates, blind=bool(waiting.groups or new))
+    if not (waiting.groups or new):
+        creates = tuple(_half_made(site, without=waiting.strays))
+        return Placing(gates=waiting.gates, withdrawn=waiting.strays, creates=creates)
     asked = _Asked(site)
     wants = [*map(asked.of_group, waiting.groups), *map(asked.of_slot, new)]
     answers = {answer.key: answer for answer in place(site.cluster, wants)}

@@ -7,7 +7,7 @@ Here is what holds without predictions: the user's pins, one accelerator where t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from modelfleet.api.acceleratorclass import AcceleratorClass, Device
+from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Device
 from modelfleet.api.model import PickledWeights, RemoteCode
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, Strategy
 from modelfleet.api.reasons import Reason
@@ -17,6 +17,7 @@ from modelfleet.core.inputs import BARE, canonical_tolerations
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.plan import NODES_LIMIT, Limits, Plan, Planned
 from modelfleet.core.snapshot import Settings
+from modelfleet.core.start_deadline import start_deadline_s
 from modelfleet.core.verdict import Verdict, no
 from modelfleet.core.weights import Chosen, weights_of
 
@@ -26,13 +27,14 @@ _SHARED_MEMORY_GIB = 2  # for each accelerator; vLLM's ranks talk through /dev/s
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """What one replica is, whoever chose it. `flags` are engine flags without dashes; the user's own win over them.
-    `revisions` are those that fetched sources are pinned to."""
+    `revisions` are those that fetched sources are pinned to; `checkpoint_bytes` is None where it is not known."""
 
     layout: Layout
     source: ModelSource
     revisions: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
     planned: Planned | None = None
+    checkpoint_bytes: float | None = None
 
 
 def infeasible(
@@ -118,7 +120,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         priority_class_name=str(spec.placement.priority_class_name or ""),
         image_pull_secrets=tuple(sorted({str(secret.name) for secret in spec.image_pull_secrets})),
         limits=Limits(
-            start_deadline_s=settings.start_deadline_s,
+            start_deadline_s=start_deadline_s(settings.start_deadline_s, choice.checkpoint_bytes, _reads(kind)),
             drain_s=settings.drain_s,
             propagation_s=settings.propagation_s,
         ),
@@ -129,6 +131,11 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         promise=True,
         engine_version=str(spec.engine.version or ""),
     )
+
+
+def _reads(kind: AcceleratorClassSpec) -> float | None:
+    """Bytes a second at which a node of the class reads; None where it does not say."""
+    return float(kind.storage_bandwidth.exact) if kind.storage_bandwidth is not None else None
 
 
 def _exceeds_node(

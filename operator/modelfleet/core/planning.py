@@ -110,6 +110,7 @@ def _plan(question: Question, answer: Answer, chosen: ClassPlan, setting: Settin
         revisions=setting.revisions,
         flags={flag: value for flag, value in pool.flags.items() if not _of_gpus(flag, kind)},
         planned=_planned(question, answer, chosen, kind),
+        checkpoint_bytes=pool.facts.checkpoint_bytes or pool.predicted.memory.weights_bytes * pool.layout.accelerators,
     )
     return plan_of(setting.deployment, kind, setting.settings, choice)
 

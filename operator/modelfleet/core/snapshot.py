@@ -25,10 +25,14 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Raw nodes of the cluster and ModelProfiles of the namespace; a later change of either moves no pinned plan."""
+    """Raw nodes of the cluster and ModelProfiles of the namespace; a later change of either moves no pinned plan.
+
+    `held` is what pods of others hold of a node, by resource; empty while that is not known.
+    """
 
     nodes: tuple[Raw, ...] = ()
     profiles: tuple[Raw, ...] = ()
+    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,8 @@ def test_from_a_state_only_the_change_is_told(files, capsys: Captured) -> None:
     status, told, err = preview(capsys, files(deployment=applied(2, "image:2"), state=saved(2, nodes=3)))
     assert (status, err) == (0, "")
     assert told[2:4] == [" 0 a0 a1 serve", "   → creates b0; places b0 on node-2"]
-    assert told[-2].endswith(" b0 b1 serve") and "Settled" in told[-1]
+    assert told[-2].endswith(" b0 b1 serve")
+    assert "Settled" in told[-1]
 
 
 def test_a_full_cluster_is_told_with_what_is_lost(files, capsys: Captured) -> None:

@@ -157,6 +157,18 @@ async def test_only_keys_that_wait_for_room_are_woken_by_room():
         assert woken.keys == [waiting]
 
 
+async def test_where_many_wait_for_room_they_are_woken_more_seldom():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    async with placer_on(streams) as (placer, woken):
+        for number in range(200):
+            placer.record(Key("models", f"m{number:03}"), (), (), waits=True)
+        await streams.say("pods", Change("DELETED", pod("a")))
+        await asyncio.sleep(9)
+        assert woken.keys == []
+        await asyncio.sleep(2)
+        assert len(woken.keys) == 200
+
+
 async def test_a_cordon_wakes_those_who_stand_on_the_node():
     streams = FakeStreams([node("n1"), node("n2")], [pod("a")])
     async with placer_on(streams) as (_, woken):

@@ -1,10 +1,12 @@
 """The planner in the reconcile: when it chooses, what it makes of it, and what is said where it cannot."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from builders import Fleet, Raw, condition
+from modelfleet.core.placement.view import ClusterView, NodeView
 from modelfleet.core.reconcile import plan
 from planner_worlds import FACTS_70B, FACTS_405B, PlannedFleet, gpu_class, node, objective, planned, settled
 
@@ -94,6 +96,21 @@ def test_the_cheapest_class_that_keeps_the_promise_is_taken():
     assert by_cost.deployment["status"]["plan"]["pools"][0]["class"] == "cheap"
     assert by_order.deployment["status"]["plan"]["pools"][0]["class"] == "h100"
     assert "cheap" in by_order.deployment["status"]["plan"]["rejected"][0]["class"]
+
+
+@pytest.mark.parametrize(
+    ("free", "said"),
+    [
+        pytest.param(8, False, id="a free node"),
+        pytest.param(1, False, id="one accelerator is enough"),
+        pytest.param(0, True, id="others hold all of it"),
+    ],
+)
+def test_what_pods_of_others_hold_is_not_free_to_a_plan(free: int, said: bool):
+    one = NodeView(name="one", labels={}, allocatable={"nvidia.com/gpu": 8}, free={"nvidia.com/gpu": free})
+    world = replace(PlannedFleet(planned()).world(), cluster=ClusterView(nodes=(one,)))
+    message = condition(plan(world).status, "Planned")[2]
+    assert ("class h100 has 0 free accelerators in 1 node" in message) == said
 
 
 def test_the_standard_of_the_class_chooses_among_the_variants():

@@ -7,6 +7,9 @@ from enum import StrEnum
 from modelfleet.core.placement.view import Amounts, NodeView, Taint
 from modelfleet.core.placement.want import GroupWant, Tolerated
 
+_MOST_A_NODE = 1024
+"""No class has more accelerators in a node; a node that reports a senseless number is not laid out further."""
+
 
 class Barred(StrEnum):
     """Why a node of the class takes no member, however empty it is."""
@@ -86,7 +89,7 @@ def _inside_domains(room: Room, want: GroupWant) -> bool:
     Which devices a pod got is not told by the API. What is on the node is taken to be laid out as a device plugin lays
     it out that keeps to the domains: the largest first, each in the fullest domain that holds it.
     """
-    size, total = want.domain_size, room.node.allocatable.get(want.resource, 0)
+    size, total = want.domain_size, min(_MOST_A_NODE, room.node.allocatable.get(want.resource, 0))
     if size is None or size >= total:
         return True
     domains = [size] * (total // size) + ([total % size] if total % size else [])

@@ -1,0 +1,118 @@
+"""What the inventory costs at 10,000 pods on 1,250 nodes: `python -m benchmarks.placement.books`.
+
+A process of its own, for its memory. The pods are JSON of 10 kB each, in pages as the API server sends them; each page
+is parsed here, as the stream does it. Prints one line of JSON.
+"""
+
+import asyncio
+import json
+import resource
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.controller.placer import Placer
+from modelfleet.controller.resources import NODES, Resource
+from modelfleet.controller.streams import PAGE, Change, Page
+from modelfleet.controller.triggers import Key
+
+PODS, NODE_COUNT, EVENTS, VIEWS = 10_000, 1_250, 10_000, 100
+GPU = "nvidia.com/gpu"
+POD_BYTES = 10_000
+
+
+class Synthetic:
+    """Streams that make each page when it is asked for, and then say EVENTS changes of pods."""
+
+    def __init__(self) -> None:
+        self.made_s = 0.0
+        self.listed, self.begin, self.done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def page(self, resource: Resource, token: str = "", fields: str = "") -> Page:
+        first, count = int(token or 0), NODE_COUNT if resource is NODES else PODS
+        make = _node if resource is NODES else _pod
+        began_s = time.thread_time()
+        text = json.dumps({"items": [make(number) for number in range(first, min(first + PAGE, count))]})
+        self.made_s += time.thread_time() - began_s
+        return Page(tuple(json.loads(text)["items"]), "1", str(first + PAGE) if first + PAGE < count else "")
+
+    async def watch(self, resource: Resource, version: str, fields: str = "") -> AsyncIterator[Change]:
+        if resource is not NODES:
+            texts = [json.dumps(_pod(number, gone=number % 2 == 1)) for number in range(100)]
+            self.listed.set()
+            await self.begin.wait()
+            for number in range(EVENTS):
+                yield Change("MODIFIED", json.loads(texts[number % 100]))
+            self.done.set()
+        await asyncio.Event().wait()
+        yield Change("BOOKMARK", {})
+
+
+class Nobody:
+    """Nobody is woken."""
+
+    def add(self, key: Key) -> None:
+        """Not noted."""
+
+    def add_all(self) -> None:
+        """Not noted."""
+
+
+def _node(number: int) -> dict[str, Any]:
+    labels = {f"feature.node.kubernetes.io/cpu-{index}": "true" for index in range(30)}
+    labels |= {"gpu": "h100", "topology.kubernetes.io/zone": f"z{number % 3}"}
+    offers = {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: "8"}
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": offers, "images": ["x" * 4000]}
+    return {"metadata": {"name": f"n{number:05}", "labels": labels}, "spec": {}, "status": status}
+
+
+def _pod(number: int, *, gone: bool = False) -> dict[str, Any]:
+    owner = {"apiVersion": names.API_VERSION, "kind": names.DEPLOYMENT_KIND, "name": "chat", "controller": True}
+    metadata = {"name": f"chat-{number}", "namespace": f"team-{number % 50}", "ownerReferences": [owner]}
+    resources = {"requests": {"cpu": "10", "memory": "100Gi", GPU: "1"}}
+    spec = {"nodeName": f"n{number // 8:05}", "containers": [{"resources": resources}]}
+    body = {"metadata": metadata, "spec": spec, "status": {"phase": "Succeeded" if gone else "Running"}}
+    entry = {"f:name": {}, "f:value": {".": {}, "f:valueFrom": {'k:{"mountPath":"/tmp"}': {"f:readOnly": {}}}}}
+    repeats = (POD_BYTES - len(json.dumps(body))) // len(json.dumps(entry))
+    return body | {"managedFields": [entry] * repeats}  # nested and small, as most of a pod's body is
+
+
+async def measure() -> dict[str, float]:
+    """Reads all, follows the changes, hands out views."""
+    streams = Synthetic()
+    before_kib = _resident_kib()
+    placer = Placer(streams, Nobody())
+    cpu_s = time.thread_time()
+    following = asyncio.create_task(placer.inventory.run())
+    await streams.listed.wait()
+    listed_s = time.thread_time() - cpu_s - streams.made_s
+    grown_kib = _resident_kib() - before_kib
+    cpu_s = time.thread_time()
+    streams.begin.set()
+    await streams.done.wait()
+    event_s = (time.thread_time() - cpu_s) / EVENTS
+    took_s = []
+    for number in range(VIEWS):
+        began_s = time.thread_time()
+        placer.view(Key("team-1", f"chat-{number}"), ())
+        took_s.append(time.thread_time() - began_s)
+    following.cancel()
+    return {
+        "pods": PODS,
+        "nodes": NODE_COUNT,
+        "list_cpu_s": round(listed_s, 2),
+        "grown_mib": round(grown_kib / 1024, 1),
+        "event_cpu_us": round(event_s * 1e6, 1),
+        "view_cpu_ms": round(1000 * sorted(took_s)[VIEWS // 2], 2),
+        "highest_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def _resident_kib() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(measure())))
