@@ -25,7 +25,7 @@ class Patience:
     read_s: float = 30.0
     attempts: int = 6
     backoff_s: float = 1.0
-    floor_bytes: int = 64 << 10
+    floor_bytes: int = 1 << 20
     window_s: float = 60.0
 
     def wait_s(self, asked_s: float, failures: int) -> float:
