@@ -75,6 +75,10 @@ e2e-memory: prepare ## every cause of a death for lack of memory, and of other d
 e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a start, engines that hang
 	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain.py
 
+.PHONY: bench-weights
+bench-weights: setup ## what a fetch costs in time and processor time for a gigabyte
+	@PYTHONPATH=tests $(PY) -m benchmarks.weights
+
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas beside as many plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json
