@@ -88,6 +88,10 @@ e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and sch
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
 
+.PHONY: bench-weights
+bench-weights: setup ## what a fetch costs in time and processor time for a gigabyte
+	@PYTHONPATH=tests $(PY) -m benchmarks.weights
+
 .PHONY: bench-scale
 bench-scale: prepare ## 200 ModelDeployments of 5 replicas, then 1,000 of 10, beside plain Deployments; docs/benchmarks.md
 	@PYTHONPATH=tests:tests/apiserver $(PY) tests/benchmarks/scale/scale.py build/bench/scale.json

@@ -51,8 +51,8 @@ def pair(ours: Any, bare: Any) -> str:
     """One pair as it is measured."""
     sides = (("ours", ours), ("bare", bare))
     return "; ".join(
-        f"{name} {one.cpu_us_per_token:.1f} us CPU a token, tpot {one.tpot_s * 1000:.2f} ms,"
-        f" {one.tokens_per_s:.0f} tokens/s"
+        f"{name} {one.cpu_us_per_token:.1f} us CPU a token ({one.front_us_per_token:.1f} in front),"
+        f" tpot {one.tpot_s * 1000:.2f} ms, {one.tokens_per_s:.0f} tokens/s"
         for name, one in sides
     )
 
@@ -68,16 +68,19 @@ def overhead(results: Mapping[str, Any]) -> list[str]:
         "## What the worker's layers cost",
         f"`make bench-overhead`: one engine behind supervisor, gate and plugin, one bare, side by side;"
         f" {results['pairs']} interleaved pairs of blocks of {block['requests']} streamed requests,",
-        f"{block['streams at once']} at once, {block['tokens each']} tokens each. Load average of the machine at the"
-        f" end: {results['loadAverage']:.1f}, so CPU time is what can be",
-        "compared; the tiny model's steps take a few milliseconds, so a share of them is the most that it can be.",
+        f"each of {block['sequences']} sequences of {block['tokens']} tokens. Load average of the machine at the end:"
+        f" {results['loadAverage']:.1f}; where that is above its processors, CPU time is",
+        "what can be compared. A step of the tiny model takes a few milliseconds, a tenth of a large one's.",
         "",
         "| cost, ours over bare | median of pairs | mean | upper 95 % bound |",
         "| --- | --- | --- | --- |",
         *rows,
         "",
-        f"CPU microseconds a token: {cpu['ours']} with our layers, {cpu['bare']} without; added {cpu['added_mean']} in"
-        f" the mean, at most {cpu['added_upper']} (95 %). Tokens a second: {rate['ours']} and {rate['bare']}.",
+        f"CPU microseconds a token: {cpu['ours']} with our layers, {cpu['bare']} without, medians; of these in the API"
+        f" server and the supervisor {cpu['front_ours']} and {cpu['front_bare']}.",
+        f"There, where nothing spins, our layers add {cpu['front_added_mean']} in the mean, at most"
+        f" {cpu['front_added_upper']} (95 %): {cpu['front_added_upper_percent_of_all']} % of all CPU time of a token."
+        f" Tokens a second: {rate['ours']} and {rate['bare']}.",
     ]
 
 
