@@ -51,7 +51,10 @@ class Trouble:
 
     def apply(self) -> None:
         scaling = {"mode": "Manual", "minReplicas": 1, "maxReplicas": 4, "replicas": self.replicas}
-        self.fleet.apply(self.fleet.deployment("chat", scaling=scaling, **self.spec))
+        written = {
+            key: part for key, part in self.spec.items() if part
+        }  # an emptied map is applied as null, and refused
+        self.fleet.apply(self.fleet.deployment("chat", scaling=scaling, **written))
 
     def nodes(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.cluster.api.get("/api/v1/nodes")["items"]

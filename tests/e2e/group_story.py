@@ -92,8 +92,8 @@ def kill(pids: list[int], number: signal.Signals) -> None:
 
 def failure(pod: dict[str, Any]) -> str:
     """What a member's last container said about its end."""
-    status = pod["status"]["containerStatuses"][0]
-    ended = status.get("lastState", {}).get("terminated") or status["state"].get("terminated") or {}
+    (status,) = pod["status"].get("containerStatuses") or ({},)  # none before it has a node
+    ended = status.get("lastState", {}).get("terminated") or status.get("state", {}).get("terminated") or {}
     try:
         note = json.loads(ended.get("message", ""))
     except ValueError:
