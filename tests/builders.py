@@ -12,6 +12,7 @@ from modelfleet.api import names
 from modelfleet.api.conditions import ConditionType
 from modelfleet.api.reasons import Reason
 from modelfleet.api.status import ModelDeploymentStatus
+from modelfleet.core import raw
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift, Outcome
 from modelfleet.core.placement.ledger import Ledger
 from modelfleet.core.placement.project import NodeEntry, pinned_node, pod_entry, pod_key
@@ -130,8 +131,8 @@ def cluster_view(room: Mapping[str, int], pods: Mapping[str, Raw] | None = None,
     """What a placer would show: nodes that take so many pods each and have plenty of all else, as `pods` fill them.
     `of` are the classes whose nodes they are; without any, those of `accelerator_class` and `large_class`."""
     classes = list(of) or [accelerator_class(), large_class()]
-    labels = {key: value for each in classes for key, value in each["spec"].get("nodeSelector", {}).items()}
-    devices = {each["spec"]["resourceName"]: 10**6 for each in classes}
+    labels = {key: value for each in classes for key, value in raw.mapping(each, "spec", "nodeSelector").items()}
+    devices = {raw.text(each, "spec", "resourceName"): 10**6 for each in classes}
     ledger = Ledger()
     for name, count in room.items():
         offered = {"cpu": 10**9, "memory": 10**18, "pods": count, **devices}

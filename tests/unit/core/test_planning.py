@@ -200,13 +200,6 @@ def test_what_runs_goes_on_while_the_new_wish_is_infeasible():
             id="too few accelerators for minReplicas",
         ),
         pytest.param(
-            planned(engine={"args": {"max-num-seqs": "many"}}),
-            {},
-            "Contradiction",
-            ('spec.engine.args.max-num-seqs: must be a number above zero, not "many"',),
-            id="a flag that is no number",
-        ),
-        pytest.param(
             planned(model={"variants": [{"weights": "bf16", "source": "pvc://weights/again"}]}),
             {},
             "Contradiction",
