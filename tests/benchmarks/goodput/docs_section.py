@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+_RUNS = 6
 DOCS = Path(__file__).parents[3] / "docs" / "benchmarks.md"
 
 
@@ -33,6 +34,7 @@ def goodput(results: Mapping[str, Any]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         *map(line, results["runs"]),
         "",
+        *([f"Ended early: {len(results['runs'])} of {_RUNS} runs.", ""] if len(results["runs"]) < _RUNS else []),
         "Requests judged differently, each with the time that decided:",
         "",
         *(

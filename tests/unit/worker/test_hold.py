@@ -15,8 +15,8 @@ from worker_process import Worker, plan_of, running_worker, stand_in
 
 OBJECTIVE = {"name": "chat", "ttft_s": 1.0, "tpot_s": 1.0}
 HOLD = {"header": "X-Tier", "values": ["gold"], "maxGap_s": 60, "maxShareOfCache": 0.5}
-CACHE_TOKENS, PROMPT_TOKENS, ANSWER_TOKENS = 4096, 640, 48
-OTHER_TOKENS, OTHERS = 160, 40
+CACHE_TOKENS, PROMPT_TOKENS, ANSWER_TOKENS = 2048, 320, 48
+OTHER_TOKENS, OTHERS = 160, 20
 """Together one and a half times the cache."""
 
 
