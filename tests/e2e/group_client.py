@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 30.0  # between two pieces: a pod that vanished with its network answers nothing, not even a reset
 _PAUSE_S = 0.2
 
 

@@ -135,7 +135,7 @@ def lost(pipeline, expected, what, do):
         pipeline.wait("it is noticed", lambda: not leader_ready(pipeline, said), timeout_s=60)
         noticed_s = time.time() - at_s
         pipeline.wait("a Ready group", lambda: serves_again(pipeline, said), timeout_s=READY_S)
-        time.sleep(5)
+        time.sleep(40)  # longer than the client waits for a pod that vanished
     error_s, again_s = seen.first("error", at_s), seen.first("right", at_s, "began")
     assert seen.count("wrong") == 0, seen.answers
     assert again_s is not None
