@@ -35,6 +35,7 @@ sys.path.append(str(Path(__file__).parent))  # it runs with -P, and in a pod bes
 
 import uvicorn
 
+from stand_in import group
 from stand_in.api import Api
 from stand_in.options import Knobs, kv_blocks, parse
 from stand_in.simulation import Simulation
@@ -88,7 +89,7 @@ def main() -> None:
     if knobs.exit:
         sys.exit(int(knobs.exit))
     if options.headless:
-        signal.sigwait({signal.SIGTERM})
+        group.follow(options, WORKER_TITLE)
         return
     start(options, knobs)
     asyncio.run(serve(options, knobs))
@@ -106,7 +107,8 @@ def start(options: argparse.Namespace, knobs: Knobs) -> None:
 
 
 async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
-    processes, engine = Processes(), Simulation(options, knobs)
+    processes = Processes()
+    engine = Simulation(options, knobs, group.Peers(options, processes.gone))
     api = Api(engine)
     app = api
     for name in options.middleware if knobs.fault != "ungated" else ():
@@ -117,7 +119,7 @@ async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
     loop.add_signal_handler(signal.SIGTERM, processes.gone.set if knobs.fault != "deaf" else lambda: None)
     # without uvicorn's own signal handlers, as vLLM does
     listening = asyncio.ensure_future(server._serve([bound(options)]))
-    watching, steps = asyncio.ensure_future(processes.watch()), asyncio.ensure_future(engine.run())
+    watching, steps = asyncio.ensure_future(processes.watch()), asyncio.ensure_future(_run(engine, processes))
     await processes.gone.wait()
     api.dead = processes.dead
     steps.cancel()
@@ -131,6 +133,12 @@ async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
         _LAST_WORDS_S, setattr, server, "force_exit", True
     )  # a handler that hangs does not keep vLLM either
     await listening
+
+
+async def _run(engine: Simulation, processes: Processes) -> None:
+    """Steps until another member of a group is gone: vLLM's worker dies of the broken connection."""
+    await engine.run()
+    processes.worker.kill()
 
 
 def bound(options: argparse.Namespace) -> socket.socket:

@@ -53,6 +53,28 @@ def argv(plan: Plan, around: Surroundings) -> list[str]:
 
 def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dict[str, str]:
     """The engine's environment: devices and libraries from `own`, offline, caches in scratch, then the plan's."""
+    return {
+        **base_environment(plan, around.scratch, own),
+        **{name: value for each in around.equipment for name, value in each.env.items()},
+        "PYTHONPATH": around.code,
+        gate_state.FOLDER_VARIABLE: around.gate_folder,
+        gate_state.TOKEN_VARIABLE: around.gate_token,
+    }
+
+
+def follower_argv(plan: Plan, python: str, group_args: tuple[str, ...]) -> list[str]:
+    """An argument list for a member that has no API: neither ports nor a gate."""
+    return [
+        *(python, "-m", "vllm.entrypoints.cli.main", "serve", plan.model_path),
+        *plan.args,
+        *group_args,
+        "--served-model-name",
+        *plan.served_names,
+    ]
+
+
+def base_environment(plan: Plan, scratch: str, own: Mapping[str, str]) -> dict[str, str]:
+    """What every engine process is given, also that of a member without a gate."""
     inherited = {
         name: value for name, value in own.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
     }
@@ -68,9 +90,9 @@ def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dic
     }
     return {
         **inherited,
-        **{name: f"{around.scratch}/{folder}" for name, folder in caches.items()},
-        "HOME": around.scratch,
-        "TMPDIR": around.scratch,
+        **{name: f"{scratch}/{folder}" for name, folder in caches.items()},
+        "HOME": scratch,
+        "TMPDIR": scratch,
         "USER": "modelfleet",  # libraries ask who they are, and a container's user has no name
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -78,8 +100,4 @@ def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dic
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",  # the working folder can be written to, so nothing is imported from it
         **plan.env,
-        **{name: value for each in around.equipment for name, value in each.env.items()},
-        "PYTHONPATH": around.code,
-        gate_state.FOLDER_VARIABLE: around.gate_folder,
-        gate_state.TOKEN_VARIABLE: around.gate_token,
     }

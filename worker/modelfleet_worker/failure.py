@@ -34,6 +34,7 @@ class Reason(StrEnum):
     ENGINE_START_TIMEOUT = "EngineStartTimeout"
     ENGINE_START_FAILED = "EngineStartFailed"
     ENGINE_DIED = "EngineDied"
+    GROUP_MEMBER_LOST = "GroupMemberLost"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.fetch.held import held
 from modelfleet_worker.fetch.order import Order, OrderError, credentials, parse_order
 from modelfleet_worker.inspect import inspect
+from modelfleet_worker.member import from_environment
 from modelfleet_worker.plan import Plan, PlanError, parse_plan
 
 _FAILED = 1
@@ -79,15 +80,18 @@ def _look(arguments: argparse.Namespace, folder: Path | None = None) -> str | Fa
 def _serve(arguments: argparse.Namespace) -> Failure | None:
     try:
         plan = _read_plan(arguments.plan)
+        member = from_environment(plan.group, os.environ) if plan.group else None
     except PlanError as error:
         remedy = "Use a worker image of the operator's version."
         return Failure(reason=Reason.PLAN_UNREADABLE, message=f"{error}.", remedy=remedy)
     # Imported late: these take longest, and a plan that cannot be read should be said at once.
+    from modelfleet_worker.follower import Follower
     from modelfleet_worker.supervisor import Places, Supervisor
 
     places = Places(
         http_port=arguments.http_port,
         status_port=arguments.status_port,
+        group_port=arguments.group_port,
         runtime=arguments.runtime_folder,
         promise=arguments.promise,
         termination_log=arguments.termination_log.absolute(),
@@ -95,7 +99,9 @@ def _serve(arguments: argparse.Namespace) -> Failure | None:
     )
 
     async def live() -> Failure | None:
-        return await Supervisor(plan, places).run()
+        if member is not None and member.rank:
+            return await Follower(plan, member, places).run()
+        return await Supervisor(plan, places, member).run()
 
     order = _order(arguments.plan)
     if isinstance(order, Failure):
@@ -165,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
         "--scratch-folder", type=_folder, default=Path("/tmp"), help="where the engine may write; default: %(default)s"
     )
     option("--http-port", type=int, default=names.HTTP_PORT, help="the engine's API; default: %(default)s")
+    option("--group-port", type=int, default=names.GROUP_PORT, help="a group's leader's; default: %(default)s")
     option("--status-port", type=int, default=names.STATUS_PORT, help="probes and metrics; default: %(default)s")
     bring = commands.add_parser("fetch", help="fetch the weights of a plan, if they come from a server")
     bring.set_defaults(run=_fetch)

@@ -36,9 +36,19 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Group:
+    """A replica over several nodes: one worker on each, `data` data-parallel ranks in all, and the port on the leader
+    at which the engine's processes find each other."""
+
+    nodes: int
+    data: int
+    master_port: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """`python` is the engine's interpreter; None means the image's. `args` are the engine's arguments
-    besides those that the worker sets itself."""
+    besides those that the worker sets itself. `group` is None for an engine that is one pod's."""
 
     revision: str
     model_path: str
@@ -52,6 +62,7 @@ class Plan:
     """Whether weights may be Python pickles."""
     engine_version: str = ""
     """The version of vLLM that `args` are for; empty: nobody said."""
+    group: Group | None = None
 
 
 def parse_plan(text: str) -> Plan:
@@ -80,7 +91,18 @@ def parse_plan(text: str) -> Plan:
             device=read.field("memory.device", _text, ""),
             accelerator_bytes=read.field("memory.accelerator_bytes", _whole, None),
         ),
+        group=_group(read),
     )
+
+
+def _group(read: "_Reader") -> Group | None:
+    nodes = read.field("group.nodes", _count, 1)
+    if nodes == 1:
+        return None
+    data = read.field("group.data", _count, 1)
+    if data % nodes and nodes % data:
+        raise PlanError(f"plan.json: group.data must divide group.nodes or be a multiple of it: {data} and {nodes}")
+    return Group(nodes=nodes, data=data, master_port=read.field("group.masterPort", _port))
 
 
 _REQUIRED: Any = object()
@@ -152,3 +174,15 @@ def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         raise ValueError("a number of seconds of at least 0")
     return float(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number of at least 1")
+    return value
+
+
+def _port(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
+        raise ValueError("a port from 1 to 65535")
+    return value

@@ -16,6 +16,7 @@ class Phase(StrEnum):
     from disk to device; compiling and measuring memory; KV cache, graphs and warm-up; the first token."""
 
     PREFLIGHT = "preflight"
+    MEMBERS = "members"  # of a group alone: until all are there
     BOOT = "boot"
     LOAD = "load"
     COMPILE = "compile"

@@ -20,6 +20,8 @@ from modelfleet_worker.engine import Engine
 from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
+from modelfleet_worker.group import Lead, Members
+from modelfleet_worker.member import Member
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.roles import Leader, Role
@@ -38,11 +40,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, a folder shared with
-    the gate, the only folder that the engine may write to, the operator's promise.json, and the termination message."""
+    """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, the one at which a
+    group's leader hears its members, a folder shared with the gate, the only folder that the engine may write to, the
+    operator's promise.json, and the termination message."""
 
     http_port: int
     status_port: int
+    group_port: int
     runtime: Path
     scratch: Path
     promise: Path
@@ -60,7 +64,8 @@ class _BrokenError(Exception):
 class Supervisor:
     """One worker, from start to end."""
 
-    def __init__(self, plan: Plan, places: Places) -> None:
+    def __init__(self, plan: Plan, places: Places, member: Member | None = None) -> None:
+        """`member` is rank 0 of a group; None for an engine that is one pod's."""
         self._plan, self._places = plan, places
         now_s = time.monotonic()
         self._deadline_s = now_s + plan.limits.start_deadline_s
@@ -82,7 +87,9 @@ class Supervisor:
             progress=self._progress,
             api=self._api,
         )
-        self._parts = assembly.parts(around)
+        lead = None if member is None else Lead(member, places.group_port, self._progress, self._asked_to_stop)
+        members = () if member is None or lead is None else (Members(around, member, lead),)
+        self._parts = (*assembly.parts(around), *members)
 
     async def run(self) -> Failure | None:
         """Lives until SIGTERM or SIGINT, then drains and gives None; or gives why there is nothing to serve with.
@@ -95,11 +102,17 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
         processes.adopt_orphans()
         async with self._api, self._status_port():
-            try:
-                await self._check()
-            except _BrokenError as broken:
-                return broken.failure
-            return None if self._stop.is_set() else await self._live()
+            failure = await self._run()
+            for part in self._parts:
+                await part.close(failure)
+            return failure
+
+    async def _run(self) -> Failure | None:
+        try:
+            await self._check()
+        except _BrokenError as broken:
+            return broken.failure
+        return None if self._stop.is_set() else await self._live()
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
@@ -124,6 +137,7 @@ class Supervisor:
                 await self._live_with(engine)
             except _BrokenError as error:
                 broken, state = error, self._progress.state
+                await asyncio.gather(*(part.hear_out() for part in self._parts))
         finally:
             self._progress.state = State.GONE
             if left := processes.kill_descendants(KILL_TIMEOUT_S):
@@ -157,6 +171,8 @@ class Supervisor:
             if not self._stop.is_set():
                 await self._serve(engine, found)
             await self._finish(engine, found)
+        for part in self._parts:
+            part.released()
         if not await engine.stop(STOP_TIMEOUT_S):
             _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
 

@@ -31,7 +31,16 @@ WORKER_CONTAINER = "worker"
 FETCH_CONTAINER = "fetch"  # an init container, where weights come from a server
 HTTP_PORT = 8000
 STATUS_PORT = 8001
+GROUP_PORT = 8002  # of a group's leader: the other members' workers connect to it
+MASTER_PORT = 29500  # of a group's leader: the engine's processes find each other there
 SERVICE_PORT = 80
+
+# What a member of a group is told by its pod.
+RANK_VARIABLE = "MODELFLEET_RANK"
+LEADER_VARIABLE = "MODELFLEET_LEADER"
+GROUP_TOKEN_VARIABLE = "MODELFLEET_GROUP_TOKEN"
+POD_IP_VARIABLE = "MODELFLEET_POD_IP"
+NODE_VARIABLE = "MODELFLEET_NODE"
 
 PLAN_KEY = "plan.json"
 MODEL_KEY = "model.json"  # of NAME-state: what the model is made of

@@ -332,6 +332,13 @@ class Reason(StrEnum):
         "The engine ended while it served. It is started again.",
         f"One time may be chance. If it comes again: {_LOG}.",
     )
+    GROUP_MEMBER_LOST = (
+        "GroupMemberLost",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "A member of a replica over several nodes went away without a word, so all of its members ended. They start"
+        " again together.",
+        f"Look at the node and the pod that the message names; {_LOG}.",
+    )
     PLAN_UNREADABLE = (
         "PlanUnreadable",
         _STUCK,

@@ -53,12 +53,14 @@ _WORKER = {
     Reason.ENGINE_START_TIMEOUT,
     Reason.ENGINE_START_FAILED,
     Reason.ENGINE_DIED,
+    Reason.GROUP_MEMBER_LOST,
     Reason.PLAN_UNREADABLE,
 }
 _MAY_PASS = {
     Reason.FETCH_FAILED,
     Reason.ENGINE_DIED,
     Reason.ENGINE_HUNG,
+    Reason.GROUP_MEMBER_LOST,
     Reason.FOREIGN_MEMORY,
     Reason.HOST_OUT_OF_MEMORY,
     Reason.LONG_PROMPT_SPIKE,
