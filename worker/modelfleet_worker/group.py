@@ -7,12 +7,15 @@ of two attempts never mix; from then on the end of one connection, or a word of 
 import asyncio
 import hmac
 import logging
+import os
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from modelfleet_worker import processes
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.interfaces import interface_of
 from modelfleet_worker.link import BEAT_S, Link, LinkLostError
@@ -24,6 +27,10 @@ from modelfleet_worker.state import Progress
 LAST_WORDS_S = 1.5
 """How long a member whose engine ended waits for another's words before it speaks: the other's end may be the cause."""
 
+TOLD_S = 3.0
+"""How long an engine that is given up may take to tell its clients."""
+
+_LOOK_S = 0.1
 _HELLO_S = 5.0
 _BEFORE_DEADLINE_S = 0.2  # the supervisor ends a start at its deadline, and cannot name the ranks that are missing
 _REMEDY = "Look at the log of that member's container (kubectl logs --previous)."
@@ -186,7 +193,10 @@ class Members(Part):
         return Equipment(args=self._lead.args, env=env)
 
     async def watch(self) -> Failure:
-        return await self._lead.lost()
+        """An answer under way ends with an error, or breaks off when the tree is killed after it: it is never whole."""
+        failure = await self._lead.lost()
+        await _ask_to_end()
+        return failure
 
     async def hear_out(self) -> None:
         with suppress(TimeoutError):
@@ -201,6 +211,18 @@ class Members(Part):
 
     async def close(self, failure: Failure | None) -> None:
         await self._lead.close(failure)
+
+
+async def _ask_to_end() -> None:
+    """Gives the engine a moment to put an error into its streams."""
+    for process in processes.below(os.getpid()):
+        if process.parent == os.getpid():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TOLD_S):
+            while any(process.parent == os.getpid() for process in processes.below(os.getpid())):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_S)
 
 
 def ended(rank: int, node: str, failure: Failure) -> Failure:
