@@ -13,7 +13,7 @@ _PYTHON = f"""#!/usr/bin/python3.11
 import json, os, sys
 here = "/opt/engine"
 knobs = json.load(open(here + "/knobs.json"))
-path = here + "/packages:" + os.environ["PYTHONPATH"]
+path = here + "/packages:" + os.environ.get("PYTHONPATH", "")
 environment = {{**os.environ, **knobs, "PYTHONPATH": path}}
 os.execve("/usr/bin/python3.11", ["/usr/bin/python3.11", here + "/{_STAND_IN.name}", *sys.argv[1:]], environment)
 """
