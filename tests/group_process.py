@@ -66,6 +66,7 @@ async def _member(folder: Path, plan: Any, env: dict[str, str], port: int) -> As
     with tempfile.TemporaryDirectory(prefix="member-", ignore_cleanup_errors=True) as scratch:
         command = [sys.executable, "-m", "modelfleet_worker.main", "serve", "--plan=plan.json", f"--group-port={port}"]
         command += [f"--http-port={ports[0]}", f"--status-port={ports[1]}", f"--runtime-folder={folder / 'run'}"]
+        command += [f"--promise={folder / 'promise.json'}"]
         command += [f"--scratch-folder={scratch}", f"--termination-log={folder / 'termination-log'}"]
         with (folder / "log").open("wb") as log:
             own = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": ""}

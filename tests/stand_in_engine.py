@@ -108,14 +108,8 @@ def start(options: argparse.Namespace, knobs: Knobs) -> None:
 
 
 async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
-    processes = Processes(options)
-
-    async def together() -> None:
-        if not await processes.peers.step():
-            processes.worker.kill()  # vLLM's dies of the broken connection
-            await asyncio.Event().wait()
-
-    engine = Simulation(options, knobs, together)
+    processes = Processes()
+    engine = Simulation(options, knobs, group.Peers(options, processes.gone))
     api = Api(engine)
     app = api
     for name in options.middleware if knobs.fault != "ungated" else ():
@@ -126,7 +120,7 @@ async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
     loop.add_signal_handler(signal.SIGTERM, processes.gone.set if knobs.fault != "deaf" else lambda: None)
     # without uvicorn's own signal handlers, as vLLM does
     listening = asyncio.ensure_future(server._serve([bound(options)]))
-    watching, steps = asyncio.ensure_future(processes.watch()), asyncio.ensure_future(engine.run())
+    watching, steps = asyncio.ensure_future(processes.watch()), asyncio.ensure_future(_run(engine, processes))
     await processes.gone.wait()
     api.dead = processes.dead
     steps.cancel()
@@ -140,6 +134,12 @@ async def serve(options: argparse.Namespace, knobs: Knobs) -> None:
         _LAST_WORDS_S, setattr, server, "force_exit", True
     )  # a handler that hangs does not keep vLLM either
     await listening
+
+
+async def _run(engine: Simulation, processes: Processes) -> None:
+    """Steps until another member of a group is gone: vLLM's worker dies of the broken connection."""
+    await engine.run()
+    processes.worker.kill()
 
 
 def bound(options: argparse.Namespace) -> socket.socket:

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 _STEP = b"."
 _MEET_TIMEOUT_S = 60.0
@@ -41,6 +40,8 @@ class Peers:
 
         False: a member of a tensor-parallel engine is gone, or this engine is told to end.
         """
+        if not self._sockets:
+            return True
         stepping, ending = asyncio.ensure_future(self._step()), asyncio.ensure_future(self._gone.wait())
         await asyncio.wait([stepping, ending], return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()
@@ -48,6 +49,9 @@ class Peers:
             stepping.cancel()
             return False
         return stepping.result()
+
+    def __bool__(self) -> bool:
+        return bool(self._sockets)
 
     async def _step(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -67,8 +71,8 @@ class Peers:
 
 def follow(options: argparse.Namespace, worker_title: str) -> None:
     """A headless member: a worker process that answers the leader, and this one, which ends with it."""
-    code = f"from stand_in import group; group.answer({options.master_addr!r}, {options.master_port})"
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    code = f"from stand_in.group import answer; answer({options.master_addr!r}, {options.master_port})"
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *sys.path])
     worker = subprocess.Popen(
         [worker_title, "-c", code], executable=sys.executable, env={**os.environ, "PYTHONPATH": path}
     )

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from stand_in.cache import KvCache, blocks_of
+from stand_in.group import Peers
 from stand_in.options import BLOCK_TOKENS, Knobs, kv_blocks
 from stand_in.pages import Page
 from stand_in.sequences import Sequence
@@ -27,9 +28,8 @@ class RefusedError(Exception):
 class Simulation:
     """Generates until it is told to end."""
 
-    def __init__(self, options: argparse.Namespace, knobs: Knobs, together: Callable[[], Awaitable[None]]) -> None:
-        """`together` returns when the other members of a group have taken the step too."""
-        self.options, self.knobs = options, knobs
+    def __init__(self, options: argparse.Namespace, knobs: Knobs, peers: Peers) -> None:
+        self.options, self.knobs, self._peers = options, knobs, peers
         self.cache = KvCache(kv_blocks(options, knobs), caching=not options.no_enable_prefix_caching)
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
@@ -68,11 +68,14 @@ class Simulation:
         self.abort([*self.running, *self.waiting], "error")
 
     async def run(self) -> None:
+        """Takes steps until another member of the group is gone."""
         while True:
             if not self.running and not self.waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
             await self._fault()
+            if not await self._peers.step():
+                return
             prefill, preempted = self._schedule()
             await self._step(prefill, preempted)
 
@@ -141,7 +144,7 @@ class Simulation:
 
     async def _step(self, prefill: dict[Sequence, int], preempted: int) -> None:
         decoding = [one for one in self.running if one.prefilled]
-        steps = 1 if prefill or not decoding else self._alike(decoding)
+        steps = 1 if prefill or not decoding or self._peers else self._alike(decoding)
         knobs = self.knobs
         step_s = knobs.token_s + knobs.sequence_s * len(decoding) + knobs.prompt_token_s * sum(prefill.values())
         steps = await self._wait(steps, step_s)

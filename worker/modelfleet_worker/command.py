@@ -57,7 +57,7 @@ def argv(plan: Plan, around: Surroundings) -> list[str]:
 def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dict[str, str]:
     """The engine's environment: devices and libraries from `own`, offline, caches in scratch, then the plan's."""
     return {
-        **base_environment(plan, around.scratch, own, around.group_env),
+        **base_environment(plan, around.scratch, own),
         **{name: value for each in around.equipment for name, value in each.env.items()},
         "PYTHONPATH": around.code,
         gate_state.FOLDER_VARIABLE: around.gate_folder,
@@ -76,8 +76,8 @@ def follower_argv(plan: Plan, python: str, group_args: tuple[str, ...]) -> list[
     ]
 
 
-def base_environment(plan: Plan, scratch: str, own: Mapping[str, str], group_env: Mapping[str, str]) -> dict[str, str]:
-    """What every engine process is given, also that of a member without a gate; the plan's variables win."""
+def base_environment(plan: Plan, scratch: str, own: Mapping[str, str]) -> dict[str, str]:
+    """What every engine process is given, also that of a member without a gate."""
     inherited = {
         name: value for name, value in own.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
     }

@@ -33,7 +33,6 @@ class Reason(StrEnum):
     ENGINE_START_TIMEOUT = "EngineStartTimeout"
     ENGINE_START_FAILED = "EngineStartFailed"
     ENGINE_DIED = "EngineDied"
-    ENGINE_HUNG = "EngineHung"
     GROUP_MEMBER_LOST = "GroupMemberLost"
 
 

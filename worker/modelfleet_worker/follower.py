@@ -12,7 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
-from modelfleet_worker import assembly, command, group, preflight, processes
+from modelfleet_worker import command, group, preflight, processes
+from modelfleet_worker.assembly import engine_python
 from modelfleet_worker.engine import Engine
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.frozen import frozen
@@ -23,7 +24,7 @@ from modelfleet_worker.plan import Plan
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress, State
 from modelfleet_worker.supervisor import KILL_TIMEOUT_S, STOP_TIMEOUT_S, Places
-from modelfleet_worker.waiting import first
+from modelfleet_worker.waiting import first, in_thread
 
 _RETRY_S = 0.5
 _log = logging.getLogger(__name__)
@@ -51,9 +52,9 @@ class Follower:
             loop.add_signal_handler(number, self._asked_to_stop, number.name)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
         processes.adopt_orphans()
-        python = assembly.engine_python(self._plan)
+        python = engine_python(self._plan)
         async with self._status_port():
-            return preflight.check(self._plan, python) or await self._live(python)
+            return await in_thread(preflight.check, self._plan, python) or await self._live(python)
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
@@ -134,9 +135,9 @@ class Follower:
 
     async def _until_the_end(self, engine: Engine, link: Link) -> Failure | None:
         hearing = asyncio.ensure_future(self._hear(link))
-        freezing = asyncio.ensure_future(frozen())
+        still = asyncio.ensure_future(frozen())
         try:
-            came = await first(None, _wait(hearing), engine.ended(), _wait(freezing), self._outstays(link))
+            came = await first(None, _wait(hearing), engine.ended(), _wait(still), self._outstays(link))
             if came == 1:  # the leader's word counts more: its end may be why our engine ended
                 await first(group.LAST_WORDS_S, _wait(hearing))
             if hearing.done():
@@ -144,17 +145,17 @@ class Follower:
             if came == 3:
                 _log.warning("the leader is not done; this member may not wait for it any longer")
                 return None
-            return self._tell(link, engine, freezing.result() if came == 2 else "")
+            return self._tell(link, engine, still.result() if came == 2 else "")
         finally:
             hearing.cancel()
-            freezing.cancel()
+            still.cancel()
 
-    def _tell(self, link: Link, engine: Engine, frozen: str) -> Failure:
+    def _tell(self, link: Link, engine: Engine, hangs: str) -> Failure:
         """Our own failure, which the leader hears."""
         state = self._progress.state
         self._progress.state = State.GONE
-        if frozen:
-            failure = group.stalled(frozen)
+        if hangs:
+            failure = group.hung(hangs)
             link.say("failed", reason=failure.reason, message=failure.message, remedy=failure.remedy)
             return failure
         processes.kill_descendants(KILL_TIMEOUT_S)
@@ -194,9 +195,8 @@ class Follower:
     def _launch(self, python: str) -> Engine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)
         argv = command.follower_argv(self._plan, python, engine_args(self._member, self._leader[1]))
-        env = command.base_environment(
-            self._plan, str(self._places.scratch), os.environ, engine_environment(self._member, interface_of)
-        )
+        base = command.base_environment(self._plan, str(self._places.scratch), os.environ)
+        env = base | engine_environment(self._member, self._plan.env, interface_of)
         _log.info("starting %s", " ".join(argv))
         engine = Engine(argv, env, str(self._places.scratch))
         self._progress.enter(Phase.BOOT, time.monotonic())

@@ -1,5 +1,4 @@
-"""Finds a member's engine whose process is frozen. A leader's health.py sees more; a follower has no requests to judge
-by, and vLLM's /health stays 200 when a peer on another node is frozen."""
+"""Finds processes of the engine that are frozen, where no API tells whether it works. Reads /proc."""
 
 import asyncio
 import os
@@ -8,7 +7,7 @@ import time
 from modelfleet_worker import processes
 
 FROZEN_S = 5.0
-_LOOK_S = 2.0
+_LOOK_S = 1.0
 
 
 async def frozen() -> str:
@@ -20,6 +19,7 @@ async def frozen() -> str:
         stopped = [process for process in processes.below(os.getpid()) if process.state == "T"]
         since_s = {process.pid: since_s.get(process.pid, now_s) for process in stopped}
         for process in stopped:
-            if now_s - since_s[process.pid] >= FROZEN_S:
+            frozen_s = now_s - since_s[process.pid]
+            if frozen_s >= FROZEN_S:
                 what = f"{process.name} ({process.pid})"
-                return f"The engine's process {what} has been stopped by a signal for {FROZEN_S:.0f} s."
+                return f"The engine's process {what} has been stopped by a signal for {frozen_s:.0f} s."

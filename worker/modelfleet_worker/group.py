@@ -7,14 +7,21 @@ of two attempts never mix; from then on the end of one connection, or a word of 
 import asyncio
 import hmac
 import logging
+import os
+import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from modelfleet_worker.engine import Engine
+from modelfleet_worker import processes
 from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.interfaces import interface_of
 from modelfleet_worker.link import BEAT_S, Link, LinkLostError
-from modelfleet_worker.member import Member, engine_args
+from modelfleet_worker.member import Member, engine_args, engine_environment
+from modelfleet_worker.parts import Around, Equipment, Part
+from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress
 
 LAST_WORDS_S = 1.5
@@ -23,7 +30,9 @@ LAST_WORDS_S = 1.5
 TOLD_S = 3.0
 """How long an engine that is given up may take to tell its clients."""
 
+_LOOK_S = 0.1
 _HELLO_S = 5.0
+_BEFORE_DEADLINE_S = 0.2  # the supervisor ends a start at its deadline, and cannot name the ranks that are missing
 _REMEDY = "Look at the log of that member's container (kubectl logs --previous)."
 _log = logging.getLogger(__name__)
 
@@ -162,50 +171,58 @@ class Lead:
             self._asked(f"by rank {rank} on node {node}, which is asked to end: SIGTERM")
 
 
-class GroupEngine:
-    """The leader's engine, which ends when its group does."""
+class Members(Part):
+    """The leader's part: its engine starts with those of the other members, and ends with them."""
 
-    def __init__(self, engine: Engine, lead: Lead) -> None:
-        self._engine, self._lead = engine, lead
+    def __init__(self, around: Around, member: Member, lead: Lead) -> None:
+        self._around, self._member, self._lead = around, member, lead
+        self._until_s = time.monotonic() + around.plan.limits.start_deadline_s - _BEFORE_DEADLINE_S
 
-    @property
-    def alive(self) -> bool:
-        return self._engine.alive
-
-    @property
-    def log(self) -> str:
-        """The last lines of its output."""
-        return self._engine.log
-
-    def serves(self) -> None:
-        """From now on an end is explained by what was said from now on."""
-        self._engine.serves()
-
-    async def ended(self) -> None:
-        """Returns once the engine ended or a member was lost; then clients have been told, if the engine still could.
-
-        The tree's end comes after it: an answer under way is broken off or ends with an error, and is never whole.
-        """
-        losing = asyncio.ensure_future(self._lead.lost())
-        ending = asyncio.ensure_future(self._engine.ended())
+    async def check(self) -> Failure | None:
+        self._around.progress.enter(Phase.MEMBERS, time.monotonic())
+        await self._lead.open()
         try:
-            await asyncio.wait([losing, ending], return_when=asyncio.FIRST_COMPLETED)
-            if not losing.done():
-                await asyncio.wait([losing], timeout=LAST_WORDS_S)
-        finally:
-            losing.cancel()
-            ending.cancel()
-        if self._engine.alive:
-            await self._engine.stop(TOLD_S)
+            async with asyncio.timeout(self._until_s - time.monotonic()):
+                await self._lead.assemble()
+        except TimeoutError:
+            return never_assembled(self._around.plan.limits.start_deadline_s, self._lead.missing)
+        return None
 
-    async def stop(self, timeout_s: float) -> bool:
-        """Lets the other members go, then asks the engine to end and waits; whether it did."""
+    def equip(self, code: Path) -> Equipment:
+        env = engine_environment(self._member, self._around.plan.env, interface_of)
+        return Equipment(args=self._lead.args, env=env)
+
+    async def watch(self) -> Failure:
+        """An answer under way ends with an error, or breaks off when the tree is killed after it: it is never whole."""
+        failure = await self._lead.lost()
+        await _ask_to_end()
+        return failure
+
+    async def hear_out(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._lead.lost()
+
+    def explain(self, failure: Failure) -> Failure:
+        return self._lead.failure or failure
+
+    def released(self) -> None:
         self._lead.leave()
-        return await self._engine.stop(timeout_s)
 
-    def failure(self, phase: str) -> Failure:
-        """Why it ended: a member's failure, else its own."""
-        return self._lead.failure or self._engine.failure(phase)
+    async def close(self, failure: Failure | None) -> None:
+        await self._lead.close(failure)
+
+
+async def _ask_to_end() -> None:
+    """Gives the engine a moment to put an error into its streams."""
+    for process in processes.below(os.getpid()):
+        if process.parent == os.getpid():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TOLD_S):
+            while any(process.parent == os.getpid() for process in processes.below(os.getpid())):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_S)
 
 
 def ended(rank: int, node: str, failure: Failure) -> Failure:
@@ -220,7 +237,7 @@ def lost(rank: int, node: str, how: str) -> Failure:
     return Failure(reason=Reason.GROUP_MEMBER_LOST, message=message, remedy=_REMEDY, phase="serving")
 
 
-def stalled(sentence: str) -> Failure:
+def hung(sentence: str) -> Failure:
     """The failure of an engine that is alive and does nothing."""
     remedy = "Look at the logs of all members; a hung network between the nodes and a hung device are the usual causes."
     return Failure(reason=Reason.ENGINE_HUNG, message=sentence, remedy=remedy, phase="serving")

@@ -73,10 +73,12 @@ def engine_args(member: Member, leader_address: str) -> tuple[str, ...]:
     return tuple(args)
 
 
-def engine_environment(member: Member, interface: Callable[[str], str | None]) -> dict[str, str]:
-    """Variables that a plan may override: where this member's engine listens and talks. `interface` gives the network
+def engine_environment(
+    member: Member, plan_env: Mapping[str, str], interface: Callable[[str], str | None]
+) -> dict[str, str]:
+    """Where this member's engine listens and talks, but for what the plan says itself. `interface` gives the network
     interface that has an address; without one gloo takes what the host's name resolves to, which may be loopback."""
     env = {"VLLM_HOST_IP": member.address, "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": str(_EXECUTE_TIMEOUT_S)}
     if name := interface(member.address):
         env |= {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name}
-    return env
+    return {variable: value for variable, value in env.items() if variable not in plan_env}

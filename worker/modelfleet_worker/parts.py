@@ -66,6 +66,9 @@ class Part:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
+    async def hear_out(self) -> None:
+        """The engine ended and nobody had asked: a moment to wait for what explains it. Its processes still run out."""
+
     def explain(self, failure: Failure) -> Failure:
         """A better account of an end that nobody asked for, from what this part saw; or the given one.
 
@@ -76,6 +79,12 @@ class Part:
     def routes(self) -> Iterable[web.RouteDef]:
         """Paths of its own on the status port."""
         return ()
+
+    def released(self) -> None:
+        """Nothing is in flight any more, and the engine is about to be told to end."""
+
+    async def close(self, failure: Failure | None) -> None:
+        """The worker ends, with this failure or as it was asked to. Called however far it had come."""
 
     def metrics(self) -> Iterable[Metric]:
         """Families for the worker's own metrics page."""

@@ -17,7 +17,7 @@ class Phase(StrEnum):
     and warm-up; the first token."""
 
     PREFLIGHT = "preflight"
-    MEMBERS = "members"
+    MEMBERS = "members"  # of a group alone: until all are there
     BOOT = "boot"
     LOAD = "load"
     COMPILE = "compile"

@@ -20,9 +20,8 @@ from modelfleet_worker.engine import Engine
 from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
-from modelfleet_worker.group import GroupEngine, Lead, never_assembled
-from modelfleet_worker.interfaces import interface_of
-from modelfleet_worker.member import Member, engine_environment
+from modelfleet_worker.group import Lead, Members
+from modelfleet_worker.member import Member
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.roles import Leader, Role
@@ -41,9 +40,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, a folder shared with
-    the gate, the only folder that the engine may write to, the operator's promise.json, and the termination message. A
-    group's leader listens on `group_port` for its members."""
+    """Where a worker listens, reads and writes: the engine's port, the port of probes and metrics, the one at which a
+    group's leader hears its members, a folder shared with the gate, the only folder that the engine may write to, the
+    operator's promise.json, and the termination message."""
 
     http_port: int
     status_port: int
@@ -67,7 +66,7 @@ class Supervisor:
 
     def __init__(self, plan: Plan, places: Places, member: Member | None = None) -> None:
         """`member` is rank 0 of a group; None for an engine that is one pod's."""
-        self._plan, self._places, self._member = plan, places, member
+        self._plan, self._places = plan, places
         now_s = time.monotonic()
         self._deadline_s = now_s + plan.limits.start_deadline_s
         self._progress = Progress(now_s)
@@ -88,9 +87,9 @@ class Supervisor:
             progress=self._progress,
             api=self._api,
         )
-        self._parts = assembly.parts(around)
-        port, asked = places.group_port, self._asked_to_stop
-        self._lead = None if member is None else Lead(member, port, self._progress, asked)
+        lead = None if member is None else Lead(member, places.group_port, self._progress, self._asked_to_stop)
+        members = () if member is None or lead is None else (Members(around, member, lead),)
+        self._parts = (*assembly.parts(around), *members)
 
     async def run(self) -> Failure | None:
         """Lives until SIGTERM or SIGINT, then drains and gives None; or gives why there is nothing to serve with.
@@ -103,26 +102,17 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
         processes.adopt_orphans()
         async with self._api, self._status_port():
-            return await (self._run() if self._lead is None else self._run_as_leader(self._lead))
+            failure = await self._run()
+            for part in self._parts:
+                await part.close(failure)
+            return failure
 
     async def _run(self) -> Failure | None:
         try:
             await self._check()
-            if self._lead is not None and not self._stop.is_set():
-                await self._assemble(self._lead)
         except _BrokenError as broken:
             return broken.failure
         return None if self._stop.is_set() else await self._live()
-
-    async def _run_as_leader(self, lead: Lead) -> Failure | None:
-        """The same with the other members of the group, who hear how it ended."""
-        failure = None
-        await lead.open()
-        try:
-            failure = await self._run()
-        finally:
-            await lead.close(failure)
-        return failure
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
@@ -153,6 +143,7 @@ class Supervisor:
                 await self._live_with(engine)
             except _BrokenError as error:
                 broken, state = error, self._progress.state
+                await asyncio.gather(*(part.hear_out() for part in self._parts))
         finally:
             self._progress.state = State.GONE
             if left := processes.kill_descendants(KILL_TIMEOUT_S):
@@ -191,6 +182,8 @@ class Supervisor:
             if not self._stop.is_set():
                 await self._serve(engine, found)
             await self._finish(engine, found)
+        for part in self._parts:
+            part.released()
         if not await engine.stop(STOP_TIMEOUT_S):
             _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
 

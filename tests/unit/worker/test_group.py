@@ -86,18 +86,6 @@ async def test_a_killed_engine_of_the_leader_ends_its_members_with_its_name(pair
     assert not living(below)
 
 
-@pytest.mark.thorough
-async def test_a_killed_engine_of_tensor_parallel_ranks_ends_all_too(tmp_path: Path, plan: dict[str, Any]) -> None:
-    plan["engine"]["args"][-1] = "--tensor-parallel-size=2"
-    async with group(tmp_path, plan) as made:
-        leader, follower = await made.start_all()
-        stream = await under_way(leader)
-        os.kill(pid_titled(follower.below, WORKER_TITLE), signal.SIGKILL)
-        assert '"error"' in await stream
-        told, _ = await ends(leader, follower)
-    assert told["message"].startswith("Rank 1 on node node-b ended: The engine ended while it served")
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 async def test_a_member_that_vanishes_is_lost_to_the_others(pair: Group, rank: int) -> None:
     workers = await pair.start_all()

@@ -64,13 +64,13 @@ def test_data_parallel_ranks_that_span_nodes_are_one_world() -> None:
 
 
 def test_the_engine_talks_on_the_pods_own_interface() -> None:
-    env = engine_environment(member(1), lambda address: {"10.0.0.2": "eth0"}[address])
+    env = engine_environment(member(1), {}, lambda address: {"10.0.0.2": "eth0"}[address])
     assert (env["VLLM_HOST_IP"], env["GLOO_SOCKET_IFNAME"], env["NCCL_SOCKET_IFNAME"]) == ("10.0.0.2", "eth0", "eth0")
     assert 30 <= int(env["VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"]) <= 60
 
 
 def test_an_address_without_an_interface_leaves_the_choice_to_the_engine() -> None:
-    assert "GLOO_SOCKET_IFNAME" not in engine_environment(member(1), lambda _: None)
+    assert "GLOO_SOCKET_IFNAME" not in engine_environment(member(1), {}, lambda _: None)
 
 
 @pytest.mark.parametrize(
