@@ -17,7 +17,7 @@ STAND_IN_FAULT           deaf (ignores SIGTERM), ungated (loads no middleware), 
                          second completion on: stalls (generates no more), spins (the same, with a busy processor),
                          freezes (answers nothing at all)
 
-Of several ranks only the first serves; the others answer its steps (stand_in/group.py).
+Of several ranks only the first serves; with --headless it waits until it is told to end.
 """
 
 import argparse
@@ -59,12 +59,11 @@ _START_WORDS = (
 class Processes:
     """The engine's worker process and what its death does."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self) -> None:
         self.worker = subprocess.Popen(
             [WORKER_TITLE, "-c", "import time; time.sleep(36000)"], executable=sys.executable
         )
         self.gone = asyncio.Event()
-        self.peers = group.Peers(options, self.gone)
         self.dead = False
 
     async def watch(self) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +36,6 @@ class Simulation:
         self._processor = OutputProcessor()
         self._loggers = stat_loggers(self.cache.blocks * BLOCK_TOKENS, options.served_model_name[0])
         self._arrived = asyncio.Event()
-        self._together = together
         self._queried, self._hit = 0, 0
 
     def add(self, sequences: list[Sequence]) -> None:
@@ -148,7 +146,6 @@ class Simulation:
         knobs = self.knobs
         step_s = knobs.token_s + knobs.sequence_s * len(decoding) + knobs.prompt_token_s * sum(prefill.values())
         steps = await self._wait(steps, step_s)
-        await self._together()
         for sequence, tokens in prefill.items():
             sequence.computed += tokens
         begun = [one for one in prefill if one.prefilled and one in self.running]

@@ -1,7 +1,7 @@
 """The engine's command line and environment. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from modelfleet_worker import gate_state
 from modelfleet_worker.parts import Equipment
@@ -19,7 +19,7 @@ _INHERITED_PREFIXES = ("CUDA_", "NVIDIA_", "HIP_", "ROCR_", "ROCM_")
 class Surroundings:
     """What the command depends on besides the plan: where to listen, the only folder of ours on the engine's path, the
     gate's folder and token, a folder for caches, which is the only place the engine may write to, and what the
-    worker's parts and a member of a group add."""
+    worker's parts add."""
 
     python: str
     host: str
@@ -29,8 +29,6 @@ class Surroundings:
     gate_token: str
     scratch: str
     equipment: tuple[Equipment, ...] = ()
-    group_args: tuple[str, ...] = ()
-    group_env: Mapping[str, str] = field(default_factory=dict)
 
 
 def argv(plan: Plan, around: Surroundings) -> list[str]:
@@ -43,7 +41,6 @@ def argv(plan: Plan, around: Surroundings) -> list[str]:
         plan.model_path,
         *plan.args,
         *(argument for each in around.equipment for argument in each.args),
-        *around.group_args,
         f"--host={around.host}",
         f"--port={around.port}",
         f"--middleware={GATE}",
@@ -102,6 +99,5 @@ def base_environment(plan: Plan, scratch: str, own: Mapping[str, str]) -> dict[s
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",  # the working folder can be written to, so nothing is imported from it
-        **group_env,
         **plan.env,
     }

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     WRONG_ACCELERATOR = "WrongAccelerator"
     DISK_FULL = "DiskFull"
     WEIGHTS_DAMAGED = "WeightsDamaged"
+    ENGINE_HUNG = "EngineHung"
     KV_CACHE_TOO_SMALL = "KvCacheTooSmall"
     ENGINE_START_TIMEOUT = "EngineStartTimeout"
     ENGINE_START_FAILED = "EngineStartFailed"

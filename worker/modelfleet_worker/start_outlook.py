@@ -12,9 +12,8 @@ from math import ceil
 
 
 class Phase(StrEnum):
-    """What a start consists of, in order: looking at what must hold; waiting for the other members of a group; the
-    engine's imports and configuration; weights from disk to device; compiling and measuring memory; KV cache, graphs
-    and warm-up; the first token."""
+    """What a start consists of, in order: looking at what must hold; the engine's imports and configuration; weights
+    from disk to device; compiling and measuring memory; KV cache, graphs and warm-up; the first token."""
 
     PREFLIGHT = "preflight"
     MEMBERS = "members"  # of a group alone: until all are there

@@ -24,7 +24,7 @@ from modelfleet_worker.group import Lead, Members
 from modelfleet_worker.member import Member
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
-from modelfleet_worker.roles import Leader, Role
+from modelfleet_worker.serving import Server
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress, State
 from modelfleet_worker.status import Status
@@ -76,7 +76,7 @@ class Supervisor:
         self._api = EngineApi(places.http_port, self._token)
         drain = Drain(self._board, plan.limits)
         first_token = starting.FirstToken(self._api, plan.served_names[0])
-        self._role: Role = Leader(first_token, drain, self._board, self._progress)
+        self._server = Server(first_token, drain, self._board, self._progress)
         around = Around(
             plan=plan,
             runtime=places.runtime,
@@ -129,12 +129,6 @@ class Supervisor:
             if failure := await part.check():
                 raise _BrokenError(failure)
 
-    async def _assemble(self, lead: Lead) -> None:
-        """Returns when all members are there, or when a stop is asked for."""
-        self._progress.enter(Phase.MEMBERS, time.monotonic())
-        if await first(self._left_s(), self._stop.wait(), lead.assemble()) is None:
-            raise _BrokenError(never_assembled(self._plan.limits.start_deadline_s, lead.missing))
-
     async def _live(self) -> Failure | None:
         broken = None
         try:
@@ -153,7 +147,7 @@ class Supervisor:
         failure = broken.failure or engine.failure(state)
         return explained(replace(failure, log=failure.log or engine.log), self._parts)
 
-    def _launch(self) -> Engine | GroupEngine:
+    def _launch(self) -> Engine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)
         code = _link_code(self._places.runtime / "code")
         around = command.Surroundings(
@@ -165,17 +159,15 @@ class Supervisor:
             gate_token=self._token,
             scratch=str(self._places.scratch),
             equipment=tuple(part.equip(code) for part in self._parts),
-            group_args=self._lead.args if self._lead else (),
-            group_env=engine_environment(self._member, interface_of) if self._member else {},
         )
         argv = command.argv(self._plan, around)
         _log.info("starting %s", " ".join(argv))
         heard = [part.heard for part in self._parts]
         engine = Engine(argv, command.environment(self._plan, around, os.environ), around.scratch, heard)
         self._progress.enter(Phase.BOOT, time.monotonic())
-        return GroupEngine(engine, self._lead) if self._lead else engine
+        return engine
 
-    async def _live_with(self, engine: Engine | GroupEngine) -> None:
+    async def _live_with(self, engine: Engine) -> None:
         """Returns once the engine was told to end. Raises _BrokenError."""
         async with watchers(self._parts) as found:
             await self._start(engine, found)
@@ -187,19 +179,19 @@ class Supervisor:
         if not await engine.stop(STOP_TIMEOUT_S):
             _log.warning("the engine did not end within %g s of SIGTERM", STOP_TIMEOUT_S)
 
-    async def _start(self, engine: Engine | GroupEngine, found: Watchers) -> None:
+    async def _start(self, engine: Engine, found: Watchers) -> None:
         """Returns when the engine serves, or when a stop is asked for."""
         try:
-            ended = await first(self._left_s(), self._stop.wait(), _breaks(engine, found), self._role.started())
+            ended = await first(self._left_s(), self._stop.wait(), _breaks(engine, found), self._server.started())
         except NotServedError as error:
             raise _BrokenError(starting.not_served(self._plan.served_names[0], error, engine.log)) from error
         if ended is None:
             deadline_s = self._plan.limits.start_deadline_s
-            raise _BrokenError(starting.start_timeout(deadline_s, self._role.waits_for, engine.log))
-        if ended == 2 and (fault := self._role.fault(engine.log)):
+            raise _BrokenError(starting.start_timeout(deadline_s, self._server.waits_for, engine.log))
+        if ended == 2 and (fault := self._server.fault(engine.log)):
             raise _BrokenError(fault)
 
-    async def _serve(self, engine: Engine | GroupEngine, found: Watchers) -> None:
+    async def _serve(self, engine: Engine, found: Watchers) -> None:
         """Returns when a stop is asked for."""
         engine.serves()
         self._progress.enter(None, time.monotonic())
@@ -208,15 +200,11 @@ class Supervisor:
         _log.info("serving %s (%s)", ", ".join(self._plan.served_names), took)
         await first(None, _breaks(engine, found), self._stop.wait())
 
-    async def _finish(self, engine: Engine | GroupEngine, found: Watchers) -> None:
+    async def _finish(self, engine: Engine, found: Watchers) -> None:
         """Returns when the engine may be told to end."""
         served = self._progress.state is State.SERVING
         self._progress.state = State.DRAINING if served else self._progress.state
-        try:
-            await first(None, self._role.finished(served=served), _breaks(engine, found))
-        except _BrokenError:
-            if not self._role.engine_may_end:
-                raise
+        await first(None, self._server.finished(served=served), _breaks(engine, found))
 
     def _left_s(self) -> float:
         """What is left of the start's deadline."""
@@ -234,7 +222,7 @@ class Supervisor:
             await runner.cleanup()
 
 
-async def _breaks(engine: Engine | GroupEngine, found: Watchers) -> None:
+async def _breaks(engine: Engine, found: Watchers) -> None:
     """Never returns: raises _BrokenError once the engine ended, or once a watcher found that it serves no more."""
     await first(None, engine.ended(), found.found())
     raise _BrokenError(None if not engine.alive else found.failure)

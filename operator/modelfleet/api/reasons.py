@@ -351,6 +351,12 @@ class Reason(StrEnum):
         "The engine ended while it served. It is started again.",
         f"One time may be chance. If it comes again: {_LOG}.",
     )
+    ENGINE_HUNG = (
+        "EngineHung",
+        (_NOT_AVAILABLE, _PROGRESSING),
+        "The engine had work and made no progress, so it was ended. It is started again.",
+        f"One time may be chance. If it comes again: {_LOG}.",
+    )
     GROUP_MEMBER_LOST = (
         "GroupMemberLost",
         (_NOT_AVAILABLE, _PROGRESSING),

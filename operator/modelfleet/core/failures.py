@@ -52,6 +52,7 @@ _WORKER = {
     Reason.ENGINE_START_TIMEOUT,
     Reason.ENGINE_START_FAILED,
     Reason.ENGINE_DIED,
+    Reason.ENGINE_HUNG,
     Reason.GROUP_MEMBER_LOST,
     Reason.PLAN_UNREADABLE,
 }
