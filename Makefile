@@ -62,7 +62,7 @@ e2e-faults: prepare ## every fault of a proxy between operator and API server (2
 
 .PHONY: e2e-weights
 e2e-weights: prepare ## one download for 20 pods of a real node, kill -9 at any byte, a hub that stalls, a full disk
-	@$(BIN)/pytest --thorough -s tests/unit/worker/fetch tests/e2e/test_weights.py
+	@$(BIN)/pytest --thorough -s tests/unit/worker/fetch tests/e2e/test_weight_stories.py
 
 .PHONY: e2e-restarts
 e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the real engine while requests flow
@@ -74,11 +74,11 @@ e2e-memory: prepare ## every cause of a death for lack of memory, and of other d
 
 .PHONY: e2e-drain
 e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a start, engines that hang
-	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain.py
+	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain_entrance.py
 
 .PHONY: e2e-groups
 e2e-groups: prepare ## the real engine over two nodes: its answers, and every way to lose a member (half an hour)
-	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_groups.py
+	@$(BIN)/pytest --thorough -s tests/unit/worker/test_group.py tests/e2e/test_group_stories.py
 
 .PHONY: e2e-sim
 e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and scheduler with fake nodes

@@ -12,7 +12,7 @@ from typing import Any
 from fleet import Fleet
 
 from modelfleet.api import names
-from modelfleet.core.rollout import SURGE
+from modelfleet.api.rollout import Rollout
 from modelfleet_local.waiting import wait_until
 
 NAMES = tuple(f"model-{number}" for number in range(10))
@@ -175,7 +175,7 @@ def watched(fleet: Fleet) -> Iterator[Counter[str]]:
             if event["type"] == "DELETED" or "deletionTimestamp" in pod:
                 living.pop(pod["uid"], None)
             worst = Counter(living.values()).most_common(1)
-            if worst and worst[0][1] > 3 + SURGE:
+            if worst and worst[0][1] > 3 + Rollout().max_surge:
                 faults.append(f"{worst[0]} pods at once")
 
     threading.Thread(target=look, daemon=True).start()

@@ -1,6 +1,6 @@
 """SIGTERM at moments of the real engine's start: the worker ends with status 0 inside its bound and leaves nothing.
 
-The same for every phase over the stand-in is in tests/unit/worker/test_drain.py; `make e2e-drain` runs this.
+The same for every phase over the stand-in is in tests/unit/worker/test_drain_entrance.py; `make e2e-drain` runs this.
 """
 
 import asyncio

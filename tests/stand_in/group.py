@@ -2,7 +2,7 @@
 
 Seen on vLLM 0.32: with a pipeline the leader stays healthy and its requests hang when a peer is gone; with tensor
 parallelism alone the next request fails and the engine ends with exit code 0. A frozen peer hangs both. A headless
-member does not notice that its leader is gone. tests/e2e/test_groups.py has the real one.
+member does not notice that its leader is gone. tests/e2e/test_group_stories.py has the real one.
 """
 
 import argparse

@@ -79,7 +79,7 @@ def too_high(settings: EngineSettings, wanted: int, free: int, total: int) -> Fa
     step = lower_memory(settings, wanted, free, total)
     return Failure(
         reason=Reason.MEMORY_FRACTION_TOO_HIGH,
-        message=f"{what}, and no other process is to blame.",
+        message=f"{what}.",
         remedy=remedy_of(step),
         evidence={"wantedBytes": wanted, "freeBytes": free, "totalBytes": total},
         correction=as_json(step),

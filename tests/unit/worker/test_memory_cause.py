@@ -110,7 +110,7 @@ def diagnose(lines: list[str], exit_code: int, phase: str, args: str = "", **see
             CPU,
             [SHARE],
             "MemoryFractionTooHigh",
-            "The share 0.92 of 21.3 GiB is more than the 19.5 GiB that are free, and no other process is to blame.",
+            "The share 0.92 of 21.3 GiB is more than the 19.5 GiB that are free.",
             id="the share of a node on CPU",
         ),
         pytest.param(ALONE, [CUDA_SHARE], "MemoryFractionTooHigh", "79.1 GiB", id="the share of an empty device"),

@@ -38,7 +38,7 @@ H100 = 81559 * MIB
             "h100-idle",
             ["--kv-cache-memory-bytes=90G"],
             "MemoryFractionTooHigh",
-            "A KV cache of 90.0 GiB is more than the 79.1 GiB that are free, and no other process is to blame.",
+            "A KV cache of 90.0 GiB is more than the 79.1 GiB that are free.",
             id="more than there is",
         ),
         pytest.param("a100-ecc", [], "AcceleratorFaulty", "2 uncorrectable memory errors", id="rows wait for a reset"),
