@@ -19,11 +19,11 @@ def test_a_class_that_does_not_exist_is_named_and_picked_up_when_it_appears(oper
     fleet.settled()
 
 
-def test_a_pod_that_finds_no_node_is_told_with_the_scheduler_s_words_and_placed_when_there_is_one(operator, fleet):
+def test_a_replica_that_finds_no_node_is_told_with_what_is_missing_and_placed_when_there_is_one(operator, fleet):
     fleet.create_class(resourceName="example.com/none-of-this")
     fleet.apply(fleet.deployment())
-    message = fleet.wait_condition("Placed", "False", "Unschedulable")
-    assert "example.com/none-of-this" in message
+    message = fleet.wait_condition("Placed", "False", "NoRoom")
+    assert f"needs 1 node × 1 free {fleet.class_name}" in message
     fleet.create_class()
     fleet.settled()
 
@@ -34,8 +34,8 @@ def test_a_rollout_whose_pod_fits_no_node_says_so_and_the_old_replica_serves_on(
     fleet.settled()
     nowhere = fleet.deployment(placement={"nodeSelector": {"no": "such-node"}})
     fleet.apply(nowhere)
-    message = fleet.wait_condition("Progressing", "False", "Unschedulable")
-    assert "node affinity/selector" in message
+    message = fleet.wait_condition("Progressing", "False", "NoRoom")
+    assert "spec.placement.nodeSelector" in message
     assert fleet.condition("Ready")[0] == "True"
     fleet.apply(fleet.deployment())
     fleet.settled()
