@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import time
-from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,19 +30,18 @@ class StartProgress(Part):
         self._around, self._progress = around, around.progress
         self._file = around.runtime / FILE
         self._earlier_s = _earlier_s(self._file, around.plan.revision)
-        self._heard: deque[tuple[float, Heard]] = deque()  # filled by the thread that reads the engine's output
+        self._loop = asyncio.get_running_loop()
         self._share: tuple[Phase, float] | None = None
         self._weights_bytes = 0
         self._read_before_bytes: int | None = None
 
     def heard(self, line: str) -> None:
         if self._progress.state is State.STARTING and (said := heard(line)) is not None:
-            self._heard.append((time.monotonic(), said))
+            self._loop.call_soon_threadsafe(self._take_in, said, time.monotonic())
 
     async def watch(self) -> Failure:
         self._weights_bytes = await in_thread(_weights_bytes, Path(self._around.plan.model_path))
         while self._progress.phase is not None:
-            self._take_in()
             self._report(self._earlier_s)
             await asyncio.sleep(_PERIOD_S)
         self._report(self._progress.phases_s(0.0))
@@ -58,12 +56,11 @@ class StartProgress(Part):
         text = "Share of the present phase that is done, as the engine or its reading tells; no sample: not known."
         yield _gauge("modelfleet_worker_start_phase_progress_ratio", text, known.phase_share)
 
-    def _take_in(self) -> None:
-        while self._heard:
-            at_s, said = self._heard.popleft()
-            self._progress.enter(said.phase, at_s)
-            if said.share is not None:
-                self._share = said.phase, said.share
+    def _take_in(self, said: Heard, at_s: float) -> None:
+        """At once: a phase that is shorter than the file's period is measured too."""
+        self._progress.enter(said.phase, at_s)
+        if said.share is not None:
+            self._share = said.phase, said.share
 
     def _report(self, earlier_s: Mapping[Phase, float]) -> None:
         phase, took_s = self._progress.phase, self._progress.phases_s(time.monotonic())
