@@ -55,9 +55,9 @@ class Fleet:
             self.api.get(self.path(plural) + selector)["items"], key=lambda item: str(item["metadata"]["name"])
         )
 
-    def child_names(self, plural: str) -> list[str]:
+    def child_names(self, plural: str, deployment: str = "chat") -> list[str]:
         """The names of `children`."""
-        return [item["metadata"]["name"] for item in self.children(plural)]
+        return [item["metadata"]["name"] for item in self.children(plural, deployment)]
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         """kubectl in the namespace; it must succeed."""

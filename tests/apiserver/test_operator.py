@@ -17,13 +17,13 @@ def settled(operator, fleet):
     return fleet
 
 
-def test_a_model_deployment_becomes_pods_a_service_a_config_map_and_a_revision(settled):
-    (pod,), (service,), (plan,), (revision,) = (
+def test_a_model_deployment_becomes_pods_a_service_config_maps_and_a_revision(settled):
+    (pod,), (service,), (plan, promise), (revision,) = (
         settled.children(plural) for plural in ("pods", "services", "configmaps", "controllerrevisions")
     )
     hashed = pod["metadata"]["labels"][names.REVISION_LABEL]
-    found = [item["metadata"]["name"] for item in (pod, service, plan, revision)]
-    assert found == [f"chat-{hashed}-0", "chat", f"chat-{hashed}", f"chat-{hashed}"]
+    found = [item["metadata"]["name"] for item in (pod, service, plan, promise, revision)]
+    assert found == [f"chat-{hashed}-0", "chat", f"chat-{hashed}", "chat-promise", f"chat-{hashed}"]
     assert pod["spec"]["containers"][0]["image"] == IMAGE
 
 
@@ -97,7 +97,7 @@ def test_a_pod_that_was_given_to_another_deployment_by_its_label_comes_back_and_
 
 @pytest.mark.parametrize("plural", ["pods", "services", "configmaps", "controllerrevisions"])
 def test_a_child_that_was_deleted_by_hand_is_made_again(settled, plural):
-    (before,) = settled.children(plural)
+    before, *_ = settled.children(plural)
     name = before["metadata"]["name"]
     settled.kubectl("delete", plural, name)
     settled.wait(
