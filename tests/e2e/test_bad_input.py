@@ -97,8 +97,8 @@ def test_a_claim_that_does_not_exist(shelf, deployment, models):
 def test_more_replicas_than_the_node_has_room_for(shelf, deployment):
     manifest = deployment(scaling={"minReplicas": 1, "maxReplicas": 4, "mode": "Manual", "replicas": 4})
     shelf.apply(manifest)
-    message = shelf.wait_for(name_of(manifest), "Placed", "False", "Unschedulable")
-    assert "Insufficient modelfleet.dev/cpu-slot" in message
+    message = shelf.wait_for(name_of(manifest), "Placed", "False", "NoRoom")
+    assert "needs 1 node × 1 free cpu" in message
     shelf.wait_for(name_of(manifest), "Ready", "True")
     shelf.kubectl("scale", "mdep", name_of(manifest), "--replicas=2")
     shelf.wait_for(name_of(manifest), "Placed", "True")

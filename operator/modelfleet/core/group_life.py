@@ -54,6 +54,10 @@ _MENDED_BY_A_START = {
     Reason.GROUP_MEMBER_LOST,
     Reason.ENGINE_HUNG,
 }
+_OF_A_CLAIM = "persistentvolumeclaim"
+"""In kube-scheduler's words about a claim that is not there, not bound, or going: no other node would do better, and
+the pod is bound when the claim is mended."""
+
 _REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
 _ENTRIES = 256  # a deployment has fewer replicas that fail at once; a damaged or huge entry is not read on
 
@@ -190,7 +194,7 @@ def _why_it_ends(watched: Watched, replica: Replica) -> str | None:
 def _unbound(replica: Replica) -> tuple[PodView, float] | None:
     """The first rank that the scheduler finds no node for, and how long that is borne."""
     pod = replica.stuck
-    if pod is None or pod.gates or pod.revision is None:
+    if pod is None or pod.gates or pod.revision is None or _OF_A_CLAIM in pod.unschedulable.lower():
         return None
     return (pod, BIND_S) if pod.node else (pod, BUY_S)
 

@@ -160,6 +160,21 @@ def test_a_node_that_was_free_and_takes_nobody_is_in_doubt_and_the_group_goes_el
     assert sorted(ranks(fleet).values()) == ["n2", "n3"]
 
 
+@pytest.mark.parametrize(
+    "words", ['persistentvolumeclaim "shelf" not found', "pod has unbound immediate PersistentVolumeClaims"]
+)
+def test_a_replica_that_waits_for_its_claim_stays_on_its_node_and_says_so(words: str):
+    fleet = grouped()
+    for _ in range(3):
+        fleet.reconcile()
+    for pod in members(fleet):
+        pod["status"] = unschedulable(f"0/3 nodes are available: {words}.", fleet.now)
+    fleet.now += timedelta(seconds=2 * BUY_S)
+    outcome = fleet.reconcile()
+    assert wrote(outcome.effects) == []
+    assert words in condition(outcome.status, "Ready")[2]
+
+
 def test_a_node_is_in_doubt_for_a_while_only():
     fleet = grouped(full={"n1"}, machines=("n1", "n2"))
     for _ in range(6):
