@@ -30,6 +30,10 @@ class FakePlacer:
             ledger.reserve(str(other), reservations)
         return ledger.view(str(key), {})
 
+    def fault(self) -> str:
+        """It always has a view."""
+        return ""
+
     def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
         """What was decided on the last view."""
         self._reserved[key] = tuple(reservations)

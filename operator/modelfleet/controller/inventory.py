@@ -6,6 +6,7 @@ whole, and not while they are too old; a list anew (410) changes them in place, 
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -36,12 +37,14 @@ class _Stream:
     whole: bool = False
     heard_s: float = 0.0
     version: str = ""
+    trouble: str = ""
 
 
 class Inventory:
     """Follows the cluster; `ledger` holds what it shows.
 
-    `room_grew` is called when a node got more room or began to take pods; `keys_concern` with the ModelDeployments
+    `room_grew` is called when a node got more room or began to take pods, the books became usable, or why they are not
+    is another thing to say; `keys_concern` with the ModelDeployments
     whose pods stand on a node that was cordoned, tainted, lost, or is or was not ready.
     """
 
@@ -72,8 +75,14 @@ class Inventory:
         """Why it is not usable, as the end of a sentence; empty where it is."""
         if not self.whole:
             missing = [kind.resource.plural for kind in self._kinds if not kind.whole]
-            return f"the {' and '.join(missing)} of the cluster are not all read yet"
-        return "" if self.usable else f"the API server has told nothing about nodes and pods for {STALE_S:.0f} s"
+            return f"the {' and '.join(missing)} of the cluster are not all read yet{self._trouble()}"
+        if self.usable:
+            return ""
+        return f"the API server has told nothing about nodes and pods for {STALE_S:.0f} s{self._trouble()}"
+
+    def _trouble(self) -> str:
+        told = "; ".join(kind.trouble for kind in self._kinds if kind.trouble)
+        return f" ({told})" if told else ""
 
     async def run(self) -> None:
         """Follows both kinds until cancelled."""
@@ -84,19 +93,21 @@ class Inventory:
     async def _follow(self, kind: _Stream) -> None:
         wait_s = _FIRST_S
         while True:
-            began_s = self._now()
+            watched_s, asked_s = math.inf, 0.0
             try:
                 if not kind.version:
                     await self._list(kind)
+                watched_s = self._now()
                 await self._watch(kind)
             except GoneError:
                 kind.version = ""
             except ApiError as error:
                 _log.warning("the inventory is put off: %s", error)
-                wait_s = max(wait_s, error.retry_after_s)
-            if self._now() - began_s > _MOST_S:
-                wait_s = _FIRST_S  # it held for a while
-            await asyncio.sleep(wait_s)
+                asked_s = error.retry_after_s
+                self._tell_trouble(kind, str(error))
+            if self._now() - watched_s > _MOST_S:
+                wait_s = _FIRST_S  # it held for a while; how long a list took says nothing
+            await asyncio.sleep(max(wait_s, asked_s))
             wait_s = min(wait_s * 2, _MOST_S)
 
     async def _list(self, kind: _Stream) -> None:
@@ -114,20 +125,28 @@ class Inventory:
             await asyncio.sleep(0)  # what is due runs between pages
         for name in self._known(kind) - seen:
             self._drop(kind, name)
-        kind.version, kind.heard_s = page.version, self._now()
+        kind.version = page.version
         if not kind.whole:
-            kind.whole = True
             _log.info("listed", extra={"kind": kind.resource.kind, "objects": len(seen)})
-            if self.whole:
-                self._room_grew()
+        self._heard(kind, whole=True)
 
     async def _watch(self, kind: _Stream) -> None:
         async for change in self._streams.watch(kind.resource, kind.version, kind.fields):
             self._apply(kind, change)
             kind.version = raw.text(change.object, "metadata", "resourceVersion") or kind.version
-            was_usable, kind.heard_s = self.usable, self._now()
-            if self.usable and not was_usable:
-                self._room_grew()
+            self._heard(kind)
+
+    def _heard(self, kind: _Stream, *, whole: bool = False) -> None:
+        was_usable, kind.heard_s, kind.trouble = self.usable, self._now(), ""
+        kind.whole = kind.whole or whole
+        if self.usable and not was_usable:
+            self._room_grew()
+
+    def _tell_trouble(self, kind: _Stream, trouble: str) -> None:
+        """Those who wait have it in their status; the back-off bounds how often."""
+        before, kind.trouble = self.fault(), trouble
+        if self.fault() != before:
+            self._room_grew()
 
     def _apply(self, kind: _Stream, change: Change) -> None:
         if change.type in ("ADDED", "MODIFIED"):

@@ -48,6 +48,10 @@ class Placer:
         age_s = float(floor(self.inventory.age_s / 60) * 60)
         return self.inventory.ledger.view(str(key), own, age_s)
 
+    def fault(self) -> str:
+        """Why there is no view, as the end of a sentence; empty where there is one."""
+        return self.inventory.fault()
+
     def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
         """What was decided on the view just handed out, all of it; `pods` as there, `waits`: a group found no room.
 

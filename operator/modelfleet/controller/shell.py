@@ -48,6 +48,9 @@ class Books(Protocol):
     def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
         """The cluster as this key may use it; None while nothing may be decided on it."""
 
+    def fault(self) -> str:
+        """Why there is no view, as the end of a sentence; empty where there is one."""
+
     def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
         """What was decided on the view just handed out."""
 
@@ -145,7 +148,7 @@ class Shell:
         placer = self._parts.placer
         if placer is None:
             return self._parts.decide(world)
-        outcome = self._parts.decide(replace(world, cluster=placer.view(key, world.pods)))
+        outcome = self._parts.decide(replace(world, cluster=placer.view(key, world.pods), unread=placer.fault()))
         placer.record(key, world.pods, outcome.reservations, waits=outcome.waits_for_room)
         return outcome
 

@@ -3,6 +3,7 @@
 On connections of their own: a watch lives for minutes, and a long list never waits behind reconciles.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -24,6 +25,11 @@ SILENT_S = 90.0
 """A watch that says nothing for so long is begun anew: the server sends a bookmark each minute."""
 
 _PAGE_S = 30.0
+
+_HEADERS_S = 15.0
+"""Until an answer begins: a watch that was swallowed is asked for anew."""
+
+_WORDS_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -77,10 +83,12 @@ class KubernetesStreams:
             response = await self._open(stack, resource, query, timeout)
             try:
                 body = json.loads(await response.read())
+                items, metadata = tuple(body["items"]), dict(body["metadata"])
+            except (KeyError, TypeError) as error:
+                raise ApiError(f"list {resource.plural}: the answer is no list") from error
             except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
                 raise ApiError(f"list {resource.plural}: the answer broke off ({type(error).__name__})") from error
-        metadata = body.get("metadata", {})
-        return Page(tuple(body["items"]), metadata.get("resourceVersion", ""), metadata.get("continue", ""))
+        return Page(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
 
     async def watch(self, resource: Resource, version: str, fields: str = "") -> AsyncIterator[Change]:
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_S)}
@@ -103,7 +111,8 @@ class KubernetesStreams:
                 header_params={"Accept": "application/json"},
                 auth_settings=["BearerToken"],
             )
-            answer = await self._client.rest_client.request(method, url, headers=headers, _request_timeout=timeout)
+            async with asyncio.timeout(_HEADERS_S if "watch" in query else None):
+                answer = await self._client.rest_client.request(method, url, headers=headers, _request_timeout=timeout)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ApiError(f"{what}: no answer ({type(error).__name__}: {error})".replace(": )", ")")) from error
         response: aiohttp.ClientResponse = answer.response
@@ -113,8 +122,18 @@ class KubernetesStreams:
         if response.status >= 300:
             retry_after = response.headers.get("Retry-After", "")
             wait_s = float(retry_after) if retry_after.isdecimal() else 0.0
-            raise ApiError(f"{what}: HTTP {response.status}", status=response.status, retry_after_s=wait_s)
+            words = await _words(response)
+            raise ApiError(f"{what}: HTTP {response.status}{words}", status=response.status, retry_after_s=wait_s)
         return response
+
+
+async def _words(response: aiohttp.ClientResponse) -> str:
+    """What the server says to its refusal, as the end of a sentence; empty where it says nothing in time."""
+    try:
+        async with asyncio.timeout(_WORDS_S):
+            return f", {json.loads(await response.read())['message']}"
+    except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):  # a TimeoutError is an OSError
+        return ""
 
 
 async def _lines(response: aiohttp.ClientResponse, resource: Resource) -> AsyncIterator[bytes]:
@@ -132,7 +151,7 @@ async def _lines(response: aiohttp.ClientResponse, resource: Resource) -> AsyncI
 def _change(line: bytes, resource: Resource) -> Change:
     try:
         event: dict[str, Any] = json.loads(line)
-        kind, seen = str(event["type"]), event["object"]
+        kind, seen = str(event["type"]), dict(event["object"])
     except (ValueError, KeyError, TypeError) as error:
         raise ApiError(f"watch {resource.plural}: an event cannot be read") from error
     if kind == "ERROR":

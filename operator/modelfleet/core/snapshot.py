@@ -46,9 +46,9 @@ class World:
     serving label has been off, by pod uid. `refused` is what the API server said when it last refused one of our writes
     (a quota, a policy), empty once everything was written.
 
-    `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet): then nothing
-    may be placed. `inventory` is what a plan is made from besides, and None where no plan is to be made
-    (`intent.plans_anew`).
+    `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
+    says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
+    be made (`intent.plans_anew`).
     """
 
     deployment: Raw
@@ -62,6 +62,7 @@ class World:
     policies: tuple[Raw, ...] = ()
     inventory: Inventory | None = None
     cluster: ClusterView | None = None
+    unread: str = "the nodes and pods of the cluster are not all read yet"
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
     refused: str = ""

@@ -236,7 +236,7 @@ def _unplaced(s: Situation) -> tuple[Reason, str] | None:
     """
     placing = s.placing
     if placing.blind:
-        return Reason.NODES_NOT_READ, "the nodes and pods of the cluster are not all read yet, so nothing is placed"
+        return Reason.NODES_NOT_READ, f"{s.world.unread}, so nothing is placed"
     short = [name for name in sorted(placing.shortfalls) if name not in placing.bought]
     if short:
         more = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""

@@ -46,17 +46,26 @@ class FakeStreams:
         self.lists: list[str] = []
         self.pods_held = asyncio.Event()
         self.pods_held.set()
+        self.refused: ApiError | None = None
+        self.list_s, self.gone = 0.0, False
+        self.watches: list[str] = []
 
     async def page(self, resource, token="", fields=""):
+        await asyncio.sleep(self.list_s)
         if resource is not NODES:
             await self.pods_held.wait()
         self.lists += [resource.plural] if not token else []
+        if self.refused is not None and resource is NODES:
+            raise self.refused
         at = int(token or 0)
         items = self.items[resource.plural]
         return Page(tuple(items[at : at + 1]), "1", str(at + 1) if at + 1 < len(items) else "")
 
     async def watch(self, resource, version, fields="") -> AsyncIterator[Change]:
+        self.watches.append(resource.plural)
         while True:
+            if self.gone:
+                raise GoneError
             said = await self.queues[resource.plural].get()
             if isinstance(said, Exception):
                 raise said
@@ -132,6 +141,54 @@ async def test_after_410_what_the_new_list_lacks_is_gone():
         await streams.say("pods", GoneError())
         await asyncio.sleep(1)
         assert (free(placer), streams.lists.count("pods")) == ({"n1": 7}, 2)
+
+
+async def test_what_keeps_the_lists_from_being_read_is_told_and_those_who_wait_are_woken_for_it():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    streams.refused = ApiError("list nodes: HTTP 403, nodes is forbidden", status=403)
+    async with placer_on(streams) as (placer, woken):
+        assert free(placer) is None
+        sentence = "the nodes of the cluster are not all read yet (list nodes: HTTP 403, nodes is forbidden)"
+        assert placer.fault() == sentence
+        await asyncio.sleep(60)
+        assert len(woken.keys) <= 1  # the same refusal again is nothing new
+        assert streams.lists.count("nodes") <= 10
+        streams.refused = None
+        await asyncio.sleep(20)
+        assert (placer.fault(), free(placer)) == ("", {"n1": 7})
+        assert woken.keys[-1:] == [CHAT]
+
+
+async def test_a_new_list_after_a_long_silence_wakes_those_who_wait():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    async with placer_on(streams) as (placer, woken):
+        await asyncio.sleep(STALE_S + 1)
+        assert free(placer) is None
+        await streams.say("nodes", GoneError())
+        await streams.say("pods", GoneError())
+        await asyncio.sleep(5)
+        assert (free(placer), woken.keys) == ({"n1": 7}, [CHAT])
+
+
+async def test_a_retry_after_is_kept_also_after_a_watch_that_held():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    async with placer_on(streams):
+        await asyncio.sleep(60)
+        await streams.say("pods", ApiError("watch pods: HTTP 429", status=429, retry_after_s=30))
+        began = streams.watches.count("pods")
+        await asyncio.sleep(29)
+        assert streams.watches.count("pods") == began
+        await asyncio.sleep(2)
+        assert streams.watches.count("pods") == began + 1
+
+
+async def test_long_lists_whose_watch_is_refused_at_once_are_not_read_without_a_pause():
+    streams = FakeStreams([node("n1")], [pod("a")])
+    streams.list_s = 20.0
+    streams.gone = True
+    async with placer_on(streams):
+        await asyncio.sleep(350)
+        assert streams.lists.count("nodes") <= 12  # 20 s each, and up to 15 s between them
 
 
 async def test_a_broken_watch_goes_on_from_its_last_version_without_a_list():

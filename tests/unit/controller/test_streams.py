@@ -1,5 +1,6 @@
 """Pages and watches against a real HTTP server, on good days and bad ones."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,9 +24,12 @@ class Server:
         self.status, self.chunks, self.headers = 200, [b""], {}
         self.breaks = False
         self.asked: list[web.Request] = []
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
+        await self.answers.wait()
         response = web.StreamResponse(status=self.status, headers=self.headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -135,6 +139,27 @@ async def test_a_refusal_tells_when_to_come_back(streams, server):
     with pytest.raises(ApiError) as told:
         await streams.page(NODES)
     assert (told.value.status, told.value.retry_after_s) == (429, 3.0)
+
+
+async def test_a_refusal_is_told_with_the_server_s_words(streams, server):
+    server.status, server.chunks = 403, [b'{"kind": "Status", "message": "nodes is forbidden"}']
+    for asking in (collected(streams), streams.page(NODES)):
+        with pytest.raises(ApiError, match="nodes: HTTP 403, nodes is forbidden"):
+            await asking
+
+
+async def test_json_that_is_no_list_is_an_error_that_may_pass(streams, server):
+    server.chunks = [b'{"please": "log in"}']
+    with pytest.raises(ApiError, match="list nodes: the answer is no list"):
+        await streams.page(NODES)
+
+
+async def test_a_watch_whose_answer_does_not_begin_is_given_up(streams, server, monkeypatch):
+    monkeypatch.setattr("modelfleet.controller.streams._HEADERS_S", 0.1)
+    server.answers.clear()
+    with pytest.raises(ApiError, match="watch nodes: no answer"):
+        await collected(streams)
+    server.answers.set()
 
 
 async def test_a_server_that_is_not_there_is_an_error_that_may_pass(tmp_path, streams, server):
