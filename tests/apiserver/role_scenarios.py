@@ -37,8 +37,8 @@ class Story:
         self.fleet.settled(name)
 
     def child(self, plural: str, name: str) -> str:
-        """The name of the one child of this kind."""
-        (child,) = self.fleet.children(plural, name)
+        """The name of the first child of this kind; of the ConfigMaps it is the plan."""
+        child, *_ = self.fleet.children(plural, name)
         return str(child["metadata"]["name"])
 
 
