@@ -144,5 +144,5 @@ def _operator_pods(site):
 
 
 def _children(site):
-    kinds = "mdep,pods,services,configmaps,controllerrevisions,jobs"
+    kinds = "mdep,pods,services,configmaps,controllerrevisions,jobs,poddisruptionbudgets,networkpolicies"
     return site.read(kinds, "-l", names.DEPLOYMENT_LABEL)["items"]
