@@ -4,6 +4,7 @@ import json
 from contextlib import contextmanager
 
 import pytest
+from operator_process import Operator, chart_rules
 
 from modelfleet.api import names
 
@@ -145,6 +146,21 @@ def test_a_status_that_somebody_filled_with_nonsense_is_written_over(operator, f
     fleet.create_class(acceleratorsPerNode=7)  # any reconcile will do
     fleet.settled()
     assert fleet.get(names.DEPLOYMENT_PLURAL, "chat")["status"]["replicas"] == 1
+
+
+@pytest.mark.thorough
+def test_an_operator_that_may_not_read_nodes_places_nothing_and_says_why(account, fleet, tmp_path):
+    rules = [{**rule, "resources": [each for each in rule["resources"] if each != "nodes"]} for rule in chart_rules()]
+    blind = Operator(account(rules), tmp_path / "log", (f"--namespaces={fleet.namespace}",))
+    blind.start()
+    try:
+        fleet.create_class()
+        fleet.apply(fleet.deployment())
+        fleet.wait("the refusal", lambda: "nodes is forbidden" in fleet.condition("Placed")[2])
+        assert fleet.condition("Placed")[:2] == ("False", "NodesNotRead")
+        assert fleet.children("pods") == []
+    finally:
+        assert blind.stop() == 0
 
 
 @pytest.mark.parametrize("seen", ["pods", "services", "configmaps"])
