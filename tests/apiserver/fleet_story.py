@@ -132,7 +132,9 @@ def picture(fleet: Fleet) -> Picture:
     for kind in (names.DEPLOYMENT_PLURAL, *KINDS):
         path = fleet.path(kind) + ("" if kind == names.DEPLOYMENT_PLURAL else _SELECTOR)
         for stored in fleet.api.get(path)["items"]:
-            found[f"{kind} {stored['metadata']['name']}"] = _plain(kind, stored)
+            plain = _plain(kind, stored)
+            if kind != "configmaps" or plain["data"]:
+                found[f"{kind} {stored['metadata']['name']}"] = plain
     return found
 
 
@@ -152,6 +154,8 @@ def _plain(kind: str, stored: dict[str, Any]) -> Any:
             status.get("scaling", {}).get("lastDecision", {}).pop(field, None)
         return plain
     plain.pop("status", None)
+    if "progress" in json.loads(plain.get("data", {}).get(names.ROLLOUT_KEY, "{}")):
+        plain["data"].pop(names.ROLLOUT_KEY)  # the clock of a rollout: what its process saw, and when
     for field in ("nodeName", "clusterIP", "clusterIPs"):
         plain.get("spec", {}).pop(field, None)
     return plain

@@ -15,6 +15,7 @@
 A rank that is lifted keeps its node: what was pinned cannot be pinned elsewhere, so withdrawing is deleting.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -157,15 +158,34 @@ def _of_groups(site: Site, asked: "_Asked", waiting: _Waiting, answers: Mapping[
 
 def lacking(site: Site) -> Mapping[str, float] | None:
     """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, or
-    where nothing can be said."""
+    where nothing can be said; empty where it had no room without the old replicas either: none is to leave for it."""
     if site.cluster is None or _buys(site.kind):
         return None
     asked = _Asked(site)
     waiting = _waiting(site).groups
     more = 1 + max((replica.slot or 0 for replica in waiting), default=0)
-    (*_, answer) = place(site.cluster, [*map(asked.of_group, waiting), asked.of_slot(more)])
-    plan = site.goal.plan
-    return {plan.resource_name: float(plan.accelerators)} if isinstance(answer, Shortfall) else None
+    wants = [*map(asked.of_group, waiting), asked.of_slot(more)]
+    if not isinstance(place(site.cluster, wants)[-1], Shortfall):
+        return None
+    if isinstance(place(_without_old(site, site.cluster), wants)[-1], Shortfall):
+        return {}
+    return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
+
+
+def _without_old(site: Site, cluster: ClusterView) -> ClusterView:
+    """The cluster once every replica of another revision has left."""
+    left: dict[str, Counter[str]] = {}
+    for replica in site.fleet:
+        for one in replica.pods if replica.revision != site.goal.name else ():
+            if one.node and one.name in site.children.pods:
+                left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
+    nodes = (
+        replace(node, free={**node.free, **{name: node.free.get(name, 0) + n for name, n in left[node.name].items()}})
+        if node.name in left
+        else node
+        for node in cluster.nodes
+    )
+    return replace(cluster, nodes=tuple(nodes))
 
 
 def _most_lifted_first(replica: Replica) -> tuple[int, bool, str]:

@@ -193,3 +193,15 @@ def test_a_pinned_layout_makes_as_many_pods_as_it_needs_nodes(spec: dict[str, An
     layout = fleet.deployment["status"]["plan"]["pools"][0]
     assert len(asked) == pods
     assert sum(map(int, asked)) == layout["acceleratorsPerReplica"]
+
+
+def test_no_old_replica_leaves_for_a_new_one_that_no_node_is_fit_for():
+    fleet = serving()
+    before = ranks(fleet)
+    fleet.deployment["spec"]["placement"] = {"nodeSelector": {"no": "such-node"}}
+    for _ in range(5):
+        status = fleet.reconcile().status
+        fleet.tick()
+    assert ranks(fleet) == before
+    assert condition(status, "Ready")[0] == "True"
+    assert condition(status, "Progressing")[:2] == ("False", "NoRoom")
