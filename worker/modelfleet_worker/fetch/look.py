@@ -98,18 +98,7 @@ def _header(place: Source, file: RemoteFile, patience: Patience) -> dict[str, An
 
 
 def _bytes(place: Source, file: RemoteFile, offset: int, length: int, patience: Patience) -> bytes:
-    for attempt in range(patience.attempts):
-        try:
-            return _read(place, file, offset, length)
-        except TransientError as error:
-            last = error
-            if attempt + 1 < patience.attempts:
-                patience.pause(error.retry_after_s, attempt)
-    raise FetchError(
-        Reason.FETCH_FAILED,
-        f"{file.path} cannot be read: {last}; {patience.attempts} attempts were made.",
-        "Look at the server and at the way to it. It is tried again by itself.",
-    )
+    return patience.asked(lambda: _read(place, file, offset, length), f"{file.path} cannot be read")
 
 
 def _read(place: Source, file: RemoteFile, offset: int, length: int) -> bytes:

@@ -19,7 +19,7 @@ from modelfleet_worker.fetch.objects import changed
 from modelfleet_worker.fetch.order import Order
 from modelfleet_worker.fetch.page import shown
 from modelfleet_worker.fetch.progress import FILE, Progress
-from modelfleet_worker.fetch.remote import FetchError, Listing, RemoteFile, Source, TransientError, listing_digest
+from modelfleet_worker.fetch.remote import FetchError, Listing, RemoteFile, Source, listing_digest
 from modelfleet_worker.fetch.store import Store, Waits, touch
 from modelfleet_worker.fetch.transfer import Job, Patience, StoppedError, fetch_file
 from modelfleet_worker.fetch.wanted import wanted
@@ -74,18 +74,7 @@ def open_source(
 
 def listed(source: Source, patience: Patience) -> Listing:
     """The source's files, asked for as patiently as for their bytes. Raises FetchError."""
-    for attempt in range(patience.attempts):
-        try:
-            return source.listing()
-        except TransientError as error:
-            last = error
-            if attempt + 1 < patience.attempts:
-                patience.pause(error.retry_after_s, attempt)
-    raise FetchError(
-        Reason.FETCH_FAILED,
-        f"The source cannot be listed: {last}; {patience.attempts} attempts were made.",
-        "Look at the server and at the way to it. It is tried again by itself.",
-    )
+    return patience.asked(source.listing, "The source cannot be listed")
 
 
 def _fetch(errand: Errand) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 from modelfleet_worker.failure import Reason
 from modelfleet_worker.fetch.remote import Checksum, FetchError, RemoteFile, Source, TransientError
@@ -15,6 +15,7 @@ from modelfleet_worker.fetch.wanted import SAFETENSORS
 from modelfleet_worker.safetensors import read_header, wrong_size
 
 _BLOCK_BYTES = 1 << 20
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,20 @@ class Patience:
         """Seconds to wait after so many failures (from 0 on); longer where the server asks for it."""
         return max(asked_s, self.backoff_s * 2.0**failures)
 
-    def pause(self, asked_s: float, failures: int) -> None:
-        """Waits so long."""
-        time.sleep(self.wait_s(asked_s, failures))
+    def asked(self, question: Callable[[], Answer], failed: str) -> Answer:
+        """The answer to a short question, which is asked `attempts` times. Raises FetchError: `failed`, and why."""
+        for attempt in range(self.attempts):
+            try:
+                return question()
+            except TransientError as error:
+                last = error
+                if attempt + 1 < self.attempts:
+                    time.sleep(self.wait_s(error.retry_after_s, attempt))
+        raise FetchError(
+            Reason.FETCH_FAILED,
+            f"{failed}: {last}; {self.attempts} attempts were made.",
+            "Look at the server and at the way to it. It is tried again by itself.",
+        )
 
 
 @dataclass(frozen=True)
