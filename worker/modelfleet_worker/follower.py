@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,10 +46,7 @@ class Follower:
 
         All processes below this one are gone when it returns. Raises OSError if the status port cannot be opened.
         """
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_stop, number.name)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
+        processes.hear_stop(self._asked_to_stop)
         processes.adopt_orphans()
         python = engine_python(self._plan)
         async with self._status_port():

@@ -1,9 +1,11 @@
-"""The processes below this one: adopts orphans, reaps what ended, ends all that is left. Linux only."""
+"""This process and those below it: hears a stop, adopts orphans, reaps what ended, ends what is left. Linux only."""
 
+import asyncio
 import ctypes
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -12,6 +14,14 @@ from pathlib import Path
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _TRACKER_S = 1.0
+
+
+def hear_stop(asked: Callable[[str], None]) -> None:
+    """From now on the running loop calls `asked` with the name of each SIGTERM and SIGINT, those from before too."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked, number.name)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
 
 
 def adopt_orphans() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import secrets
-import signal
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -96,10 +95,7 @@ class Supervisor:
 
         All processes below this one are gone when it returns. Raises OSError if the status port cannot be opened.
         """
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_stop, number.name)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})  # main blocked them until now
+        processes.hear_stop(self._asked_to_stop)
         processes.adopt_orphans()
         async with self._api, self._status_port():
             failure = await self._run()
