@@ -98,7 +98,7 @@ async def test_a_session_above_the_share_of_the_cache_is_not_held(tmp_path: Path
 async def test_sessions_are_let_go_when_requests_wait(tmp_path: Path) -> None:
     async with holding(tmp_path, "--max-num-seqs=1") as worker:
         await ask(worker, "hello there", 4)
-        assert (await worker.metrics())["modelfleet_worker_held_sessions"] == 1
+        await worker.until(lambda: _holds_one(worker))  # it is counted a moment after the answer
         long = asyncio.gather(*(ask(worker, f"{number} waits", 600, "none") for number in range(4)))
         await worker.until(lambda: _ended(worker, "pressure"))
         await long
@@ -127,3 +127,7 @@ def test_a_header_s_name_is_taken_in_lower_case() -> None:
 
 async def _ended(worker: Worker, why: str) -> bool:
     return (await worker.metrics())[f'modelfleet_worker_hold_ended_total{{why="{why}"}}'] >= 1
+
+
+async def _holds_one(worker: Worker) -> bool:
+    return (await worker.metrics())["modelfleet_worker_held_sessions"] == 1
