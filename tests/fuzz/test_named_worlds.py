@@ -13,7 +13,7 @@ from fuzz_worlds import NAMESPACE, UID, Case
 
 from builders import READY, Fleet, accelerator_class, condition, deployment, manual, unschedulable, waiting
 from modelfleet.api import names
-from modelfleet.controller.resources import DEPLOYMENTS
+from modelfleet.controller.resources import CHILDREN, DEPLOYMENTS
 
 Raw = dict[str, Any]
 LONG = "a" * 63
@@ -31,7 +31,7 @@ def objects(of: Raw | None = None) -> list[Raw]:
     wanted["metadata"] |= {"uid": UID, "namespace": NAMESPACE}
     fleet = Fleet(wanted)
     fleet.settle()
-    versions = {"Pod": "v1", "Service": "v1", "ConfigMap": "v1", "ControllerRevision": "apps/v1"}
+    versions = {child.kind: child.api_version for child in CHILDREN}
     children = [{**item, "apiVersion": versions[item["kind"]]} for item in fleet.objects.values()]
     return json.loads(json.dumps([fleet.deployment, *fleet.classes.values(), *children]))
 
