@@ -89,3 +89,14 @@ class Run:
         yield from (f"{type(effect).__name__} {getattr(effect, 'name', '')}" for effect in outcome.effects)
         for each in raw.items(outcome.status, "conditions"):
             yield f"{raw.text(each, 'type')} {raw.text(each, 'reason')}: {raw.text(each, 'message')}"
+
+
+def told_of(seed: int) -> str:
+    """What did not hold in the run of this seed, as a text; empty if all did."""
+    try:
+        return "" if Run(seed).play() > 0 else f"seed {seed}: nothing was decided"
+    except Broken as found:
+        return str(found)
+    except Exception as error:
+        error.add_note(f"seed {seed}")
+        raise
