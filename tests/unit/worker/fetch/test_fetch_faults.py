@@ -28,7 +28,7 @@ def fetched(dialect: Dialect, shelf: Shelf, root: Path, patience: Patience = HAS
         pytest.param([Fault(after=100_000), Fault(after=70_000), Fault(after=90_000)], id="resets, each a bit further"),
         pytest.param([Fault(after=100_000, how="end")], id="an answer that is cut off"),
         pytest.param([Fault(after=100_000, silent_s=1.5)], id="silence in the middle"),
-        pytest.param([Fault(after=0, silent_s=1.5)], id="silence from the beginning"),
+        pytest.param([Fault(after=0, silent_s=1.5)], id="silence from the beginning", marks=pytest.mark.thorough),
         pytest.param([Fault(status=503), Fault(status=500)], id="errors of the server"),
         pytest.param([Fault(status=429, headers={"Retry-After": "0.1"})], id="too many requests"),
     ],
