@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from modelfleet.api import names
-from modelfleet.cli import catalog, choose, completion, crds, docs, explain, lint, plan, predict, schema
+from modelfleet.cli import catalog, choose, completion, crds, docs, explain, lint, plan, predict, schema, simulate
 
-COMMANDS = (plan, explain, catalog, predict, choose, lint, schema, crds, docs, completion)
+COMMANDS = (plan, explain, catalog, predict, choose, simulate, lint, schema, crds, docs, completion)
 """Each has `register(commands)`, which adds a parser whose default `run` takes arguments and gives the exit status."""
 
 
