@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from modelfleet.cli import simulate_flags
+from modelfleet.cli.fields import clipped
 from modelfleet.cli.simulate_flags import FlagError, TraceError
 from modelfleet.cli.simulate_text import document, table
 from modelfleet.cli.terminal import show
+from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC, Curve, Rule, best_static, curve, oracle, rules
 from modelfleet.sim.world import World, WorldError, build
 
@@ -54,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         case, notes = simulate_flags.case_of(arguments, trace)
         world = build(case, trace, setting)
         seeds = range(arguments.seed, arguments.seed + arguments.seeds)
+        notes = (*notes, *contest.notes(world))
         curves = list(_curves(world, arguments.policy, seeds))
     except (FlagError, TraceError, WorldError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
@@ -67,10 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _curves(world: World, wanted: str, seeds: Sequence[int]) -> Iterator[Curve]:
     known = {rule.name: rule for rule in rules(world)}
-    names = [*known, STATIC, ORACLE] if wanted == "all" else [name.strip() for name in wanted.split(",")]
-    unknown = [name for name in names if name not in {*known, STATIC, ORACLE}]
+    every = [*known, STATIC, ORACLE]
+    names = every if wanted == "all" else list(dict.fromkeys(name.strip() for name in wanted.split(",")))
+    unknown = [name for name in names if name not in every]
     if unknown:
-        raise FlagError(f"--policy: {unknown[0][:40]} is none of {', '.join([*known, STATIC, ORACLE])}")
+        raise FlagError(f"--policy: {clipped(unknown[0])} is none of all, {', '.join(every)}")
     for number, name in enumerate(names):
         _progress(number, len(names), name)
         yield _curve(world, name, known, seeds)

@@ -112,7 +112,7 @@ def case_of(arguments: argparse.Namespace, trace: Trace) -> tuple[Case, tuple[st
             case, notes = _case(arguments, tensor)
         except RowError as error:
             if len(degrees) == 1 or tensor == degrees[0]:
-                raise FlagError(f"--{error}") from error
+                raise FlagError(_as_flag(str(error))) from error
             continue
         memory = memory_use(case)
         if memory.fits and memory.kv_tokens > longest:
@@ -131,8 +131,14 @@ def _case(arguments: argparse.Namespace, tensor: int) -> tuple[Case, tuple[str, 
         cells["token_budget"] = arguments.token_budget
     found = asked(cells, lookup())
     setup = replace(found.case.setup, sequence_cap=found.case.setup.sequence_cap or 256)
-    kept = tuple(note for note in found.notes if "tokens of" not in note and "concurrency" not in note)
+    kept = tuple(note for note in found.notes if "tokens assumed" not in note and "concurrency" not in note)
     return replace(found.case, setup=setup), kept
+
+
+def _as_flag(message: str) -> str:
+    """A row's fault names its column; a user of this command wrote a flag."""
+    column, _, rest = message.partition(":")
+    return f"--{'tensor' if column == 'tp' else column.replace('_', '-')}:{rest}"
 
 
 def _error(text: str) -> float:

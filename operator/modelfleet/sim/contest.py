@@ -13,7 +13,7 @@ from modelfleet.sim.fleet import Fleet, Observation, Policy, Run
 from modelfleet.sim.oracle import Oracle, needed, work_by_window
 from modelfleet.sim.ours import Ours
 from modelfleet.sim.peers import kubernetes
-from modelfleet.sim.peers.concurrency import AibrixKpa, KubeAi, Kpa, RayServe
+from modelfleet.sim.peers.concurrency import AibrixKpa, Kpa, KubeAi, RayServe
 from modelfleet.sim.peers.kubernetes import Apa, Hpa, Keda, Kthena
 from modelfleet.sim.peers.serving import Dynamo, SloRatio, WvaOne, WvaTwo
 from modelfleet.sim.requests import Outcome
@@ -25,6 +25,8 @@ _KV_TARGETS = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 _WORST_S = 300.0
 _SMOOTH = (1, 3, 7, 13, 31)
 _KNEE_ROUNDS = 7
+MANY_REQUESTS = 60_000
+"""Above, every second value of a parameter is tried and the oracle's search is coarser: minutes, not an hour."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +122,38 @@ def _worst(outcomes: Sequence[Outcome], inside: Sequence[bool]) -> float:
     return min(shares, default=1.0)
 
 
+def notes(world: World) -> tuple[str, ...]:
+    """What a reader has to know of this contest."""
+    found = []
+    if _coarse(world):
+        found.append(f"more than {MANY_REQUESTS} requests: every second value of a parameter, a coarser oracle")
+    mean_rps = len(world.trace.requests) / world.trace.duration_s
+    if mean_rps < world.knee_rps:
+        found.append(
+            f"one replica carries the mean load ({mean_rps:.3g} of {world.knee_rps:.3g} requests a second), so that"
+            " policies hardly differ; a larger --scale, or fewer --hours with one, says more"
+        )
+    return tuple(found)
+
+
+def _coarse(world: World) -> bool:
+    return len(world.trace.requests) > MANY_REQUESTS
+
+
 def rules(world: World) -> Iterator[Rule]:
     """Ours and the peers', as shipped where a shipped form differs from the corrected one."""
+    for rule in _rules(world):
+        yield _thinned(rule) if _coarse(world) else rule
+
+
+def _thinned(rule: Rule) -> Rule:
+    """With every second value, in such a way that the usual one stays."""
+    values = list(rule.make)
+    kept = values[values.index(rule.usual) % 2 :: 2]
+    return replace(rule, make={value: rule.make[value] for value in kept})
+
+
+def _rules(world: World) -> Iterator[Rule]:
     yield _ours(world)
     flight = world.knee_in_flight
     known = world.known
@@ -193,7 +225,7 @@ def oracle(world: World, seeds: Sequence[int]) -> Curve:
     windows = work_by_window(requests, [world.work(one) for one in requests], world.trace.duration_s)
     points = []
     promise = world.setting.promise
-    for times in (0.3, 1.0, 3.0):
+    for times in (1.0,) if _coarse(world) else (0.3, 1.0, 3.0):
         share = 1 - min(0.5, (1 - promise.share) * times)
         for seed in seeds:
             best = _cheapest(world, windows, share, seed)
@@ -204,7 +236,7 @@ def oracle(world: World, seeds: Sequence[int]) -> Curve:
 
 def _cheapest(world: World, windows: Sequence[float], share: float, seed: int) -> Point | None:
     best: Point | None = None
-    for smooth in _SMOOTH:
+    for smooth in _SMOOTH[:: 2 if _coarse(world) else 1]:
         low, high = 0.3, 4.0  # of the knee that a replica is taken to have
         for _ in range(_KNEE_ROUNDS):
             middle = (low * high) ** 0.5

@@ -87,7 +87,7 @@ class Engine:
     @property
     def kv_use(self) -> float:
         """The share of the KV cache in use."""
-        return min(1.0, self._held_tokens / self._spec.kv_tokens)
+        return self._held_tokens / self._spec.kv_tokens
 
     @property
     def oldest_wait_since_s(self) -> float | None:
@@ -124,7 +124,9 @@ class Engine:
         """Computes until the first step that ends at or after `until_s`."""
         while self.now_s < until_s:
             self._admit()
-            if self._prefilling:
+            if self._running and self.running > 1 and self._held_tokens + self.running > self._spec.kv_tokens:
+                self._preempt()
+            elif self._prefilling:
                 self._mixed_step()
             elif self._running:
                 self._decode_steps(until_s)
@@ -137,7 +139,7 @@ class Engine:
         cap, room = self._spec.sequence_cap, self._spec.kv_tokens
         while self._waiting and self.running < cap:
             first = self._waiting[0]
-            if self._held_tokens + first.context_tokens + len(self._running) >= room and self.running:
+            if self._held_tokens + first.context_tokens + self.running >= room and self.running:
                 return
             self._waiting.popleft()
             self._held_tokens += first.context_tokens
@@ -194,9 +196,6 @@ class Engine:
         line = self._spec.pace.step(0, sequences)
         steps = self._running[0][0] - self._step
         room = (self._spec.kv_tokens - self._held_tokens) // sequences
-        if room <= 0 and sequences > 1:
-            self._preempt()
-            return
         steps = min(steps, max(room, 1))
         first_s = line.base_s + line.per_context_token_s * self._context_tokens
         grow_s = line.per_context_token_s * sequences

@@ -9,7 +9,8 @@ from random import Random
 from modelfleet.sim.requests import Request
 from modelfleet.sim.traces import MOST_REQUESTS, Trace, TraceError
 
-_SHAPE = re.compile(r"(sine|step|burst|daily):([0-9.]+)-([0-9.]+)(?:,([0-9.]+)(s|m|h))?")
+_NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+_SHAPE = re.compile(rf"(sine|step|burst|daily):({_NUMBER})-({_NUMBER})(?:,({_NUMBER})(s|m|h))?", re.ASCII)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 HELP = "sine:5-45,600s, step:2-20, burst:2-20,10m or daily:1-10: from low to high requests a second, with a period"
 
@@ -32,12 +33,16 @@ def shaped(text: str, regime: Regime, hours: float, seed: int) -> Trace:
     period_s = float(match[4]) * _UNITS[match[5]] if match[4] else {"daily": 86400.0, "step": 1800.0}.get(kind, 600.0)
     if not 0 <= low <= high or high <= 0 or period_s < 1:
         raise TraceError(f"--shape: {text[:60]}: low is at most high, high is above 0, a period at least 1s")
-    if high * hours * 3600 > 10 * MOST_REQUESTS:
+    if (low + high) / 2 * hours * 3600 > MOST_REQUESTS:
         raise TraceError(
-            f"--shape: {high * hours * 3600:.0f} requests are too many; give fewer --hours or a lower rate"
+            f"--shape: about {(low + high) / 2 * hours * 3600:.0f} requests are more than {MOST_REQUESTS}, which take"
+            " minutes a policy; give fewer --hours or a lower rate"
         )
     rate = _rate(kind, low, high, period_s)
-    return Trace(requests=tuple(_poisson(rate, high, regime, hours * 3600, Random(seed))), duration_s=hours * 3600)
+    requests = tuple(_poisson(rate, high, regime, hours * 3600, Random(seed)))
+    if len(requests) < 2:
+        raise TraceError(f"--shape: {text[:60]} makes fewer than two requests; give more --hours or a higher rate")
+    return Trace(requests=requests, duration_s=hours * 3600)
 
 
 def _rate(kind: str, low: float, high: float, period_s: float) -> Callable[[float], float]:

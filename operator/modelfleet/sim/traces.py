@@ -7,9 +7,9 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
-from math import exp, log
+from math import exp, isfinite, log
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from modelfleet.sim.requests import Request
 
 MOST_REQUESTS = 200_000
-"""Rates are scaled down so far that there are no more: a shape does not change by it, a run's time does."""
+"""Of a longer trace so many are kept, spread over its whole time: all policies on one trace take minutes, not hours."""
 
 _ARRIVAL = ("TIMESTAMP", "Timestamp", "timestamp", "arrival_time", "arrival_s", "arrived_at")
 _INPUT = ("ContextTokens", "Request tokens", "input_toks", "input_tokens", "input_length", "num_prefill_tokens")
@@ -59,11 +59,15 @@ def read_trace(path: Path, choice: Choice, seed: int) -> Trace:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise TraceError(f"{path}: {reason}; give a CSV or JSON-lines file of requests") from error
+    except csv.Error as error:
+        raise TraceError(f"{path}: {error}; give a CSV with a header, or JSON lines") from error
     if not rows:
         raise TraceError(f"{path}: it has no rows; give a CSV with a header, or JSON lines")
     columns = set(rows[0])
     if columns >= _RATES:
         return _from_rates(path, rows, choice, seed)
+    if choice.series is not None:
+        raise TraceError(f"{path}: it has one series only, so none can be chosen; leave --series out")
     return _from_requests(path, rows, choice, seed)
 
 
@@ -98,8 +102,8 @@ def _from_requests(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice
     found = []
     for number, row in enumerate(rows, start=2):
         try:
-            found.append((_seconds(row[arrival], arrival), _tokens(row[prompt]), _tokens(row[answer])))
-        except (TypeError, ValueError, KeyError) as error:
+            found.append((_seconds(row.get(arrival), arrival), _tokens(row.get(prompt)), _tokens(row.get(answer))))
+        except ValueError as error:
             raise TraceError(f"{path}, row {number}: {error}; a row has an arrival and two whole numbers") from error
     found.sort()
     start = found[0][0] + choice.from_hour * 3600
@@ -107,9 +111,18 @@ def _from_requests(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice
     kept = [Request(at - start, inp, out) for at, inp, out in found if start <= at < stop]
     if len(kept) < 2 or kept[-1].arrival_s <= 0:
         raise TraceError(f"{path}: fewer than two requests from hour {choice.from_hour:g} on")
-    scaled = _scaled(kept, choice.scale or 1.0, Random(seed))
-    notes = (f"the rate times {choice.scale:g}",) if choice.scale not in (None, 1.0) else ()
-    return Trace(requests=tuple(scaled), duration_s=kept[-1].arrival_s, notes=notes)
+    scale = choice.scale if choice.scale is not None else min(1.0, MOST_REQUESTS / len(kept))
+    scaled = _scaled(kept, scale, Random(seed))
+    if len(scaled) < 2:
+        raise TraceError(f"{path}: a scale of {scale:g} leaves fewer than two requests; give a larger one")
+    return Trace(requests=tuple(scaled), duration_s=kept[-1].arrival_s, notes=_rate_note(scale, choice))
+
+
+def _rate_note(scale: float, choice: Choice) -> tuple[str, ...]:
+    if scale == 1.0:
+        return ()
+    why = "" if choice.scale is not None else f", so that {MOST_REQUESTS} requests are left; --scale says otherwise"
+    return (f"the rate times {scale:.3g}{why}",)
 
 
 def _scaled(requests: Sequence[Request], scale: float, random: Random) -> list[Request]:
@@ -127,51 +140,77 @@ def _scaled(requests: Sequence[Request], scale: float, random: Random) -> list[R
 
 
 def _seconds(value: Any, column: str) -> float:
-    if isinstance(value, int | float):
-        return float(value) / (1000 if column in _MILLISECONDS else 1)
+    """A number, or a time of day; without a zone it is UTC."""
     try:
-        return float(value) / (1000 if column in _MILLISECONDS else 1)
-    except ValueError:
-        return datetime.fromisoformat(str(value)[:26]).timestamp()
+        seconds = float(value) / (1000 if column in _MILLISECONDS else 1)
+    except (TypeError, ValueError):
+        try:
+            when = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise ValueError(f"{column} is {_quoted(value)}, which is no time") from None
+        seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if not isfinite(seconds) or abs(seconds) > 1e12:
+        raise ValueError(f"{column} is {_quoted(value)}, which is no time")
+    return seconds
 
 
 def _tokens(value: Any) -> int:
-    tokens = int(float(value))
+    try:
+        tokens = float(value)
+    except (TypeError, ValueError):
+        tokens = float("nan")
     if not 0 <= tokens <= 10_000_000:
-        raise ValueError(f"{tokens} tokens")
-    return max(tokens, 1)
+        raise ValueError(f"{_quoted(value)} is no number of tokens from 0 to 10000000")
+    return max(int(tokens), 1)
+
+
+def _quoted(value: Any) -> str:
+    return "nothing" if value is None else repr(str(value)[:40])
 
 
 def _from_rates(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice, seed: int) -> Trace:
-    series = list(dict.fromkeys(str(row["model"]) for row in rows))
+    series = list(dict.fromkeys(str(row.get("model")) for row in rows))
     name = choice.series or series[0]
     if name not in series:
         raise TraceError(f"{path}: there is no series {name}; it has {', '.join(series[:20])}")
     try:
-        windows = [
-            (float(row["window_start_s"]), float(row["rate_rps"]), max(1.0, float(row.get("rate_weighted_cv") or 1)))
-            for row in rows
-            if row["model"] == name
-        ]
+        windows = sorted(_window(row) for row in rows if row.get("model") == name)
     except (TypeError, ValueError) as error:
-        raise TraceError(f"{path}: {error}; windows have a start, a rate and numbers only") from error
+        raise TraceError(f"{path}: {error}; a window has a start and a rate, both numbers from 0 up") from error
     start = windows[0][0] + choice.from_hour * 3600
     stop = start + (choice.hours if choice.hours is not None else 24.0) * 3600
     kept = [window for window in windows if start <= window[0] < stop]
     if len(kept) < 2:
         raise TraceError(f"{path}: {name} has fewer than two windows from hour {choice.from_hour:g} on")
-    width_s = kept[1][0] - kept[0][0]
+    width_s = min(b[0] - a[0] for a, b in pairwise(kept))
+    if width_s <= 0:
+        raise TraceError(f"{path}: {name} has two windows at {kept[0][0]:g} s or later that start together")
     total = sum(rate for _, rate, _ in kept) * width_s
-    if not total:
-        raise TraceError(f"{path}: {name} has no requests from hour {choice.from_hour:g} on")
+    if total * (1.0 if choice.scale is None else choice.scale) < 2:
+        raise TraceError(f"{path}: {name} has fewer than two requests from hour {choice.from_hour:g} on")
     scale = choice.scale if choice.scale is not None else min(1.0, MOST_REQUESTS / total)
     random = Random(seed)
     sample = _lengths(path, name, choice, random)
     requests = tuple(_arrivals(kept, width_s, scale, sample, random))
     if len(requests) < 2:
         raise TraceError(f"{path}: a scale of {scale:g} leaves fewer than two requests; give a larger one")
-    notes = (f"series {name}", f"the rate times {scale:.3g}", "no requests in the source's gaps")
+    gaps = sum(rate <= 0 for _, rate, _ in kept)
+    notes = (
+        f"series {name}", f"{len(kept)} windows from hour {choice.from_hour:g} on", *_rate_note(scale, choice),
+        *([f"no requests in {gaps} windows without a rate"] if gaps else []),
+    )  # fmt: skip
     return Trace(requests=requests, duration_s=kept[-1][0] + width_s - kept[0][0], notes=notes)
+
+
+def _window(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    start_s, rate, spread = (
+        float(row["window_start_s"]),
+        float(row["rate_rps"]),
+        float(row.get("rate_weighted_cv") or 1),
+    )
+    if not (isfinite(start_s) and 0 <= rate < 1e9 and spread < 1e6):
+        raise ValueError(f"a window at {start_s:g} s has a rate of {rate:g} and a spread of {spread:g}")
+    return start_s, rate, max(1.0, spread)
 
 
 def _arrivals(
@@ -205,11 +244,14 @@ def _lengths(path: Path, name: str, choice: Choice, random: Random) -> Callable[
     rows = list(_rows(beside))
     if not rows or not set(rows[0]) >= _LENGTHS:
         raise TraceError(f"{beside}: the columns {', '.join(sorted(_LENGTHS))} are needed")
-    table = {
-        (str(row["field"]), float(row["window_start_s"])): tuple(float(row[key]) for key in ("p50", "p90", "p99"))
-        for row in rows
-        if row["model"] == name
-    }
+    try:
+        table = {
+            (str(row["field"]), float(row["window_start_s"])): tuple(float(row[key]) for key in ("p50", "p90", "p99"))
+            for row in rows
+            if row["model"] == name
+        }
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{beside}: {error}; a mixture has a start and quantiles, all numbers") from error
     starts = sorted({start for _, start in table})
     if not starts:
         raise TraceError(f"{beside}: it has no lengths of {name}")

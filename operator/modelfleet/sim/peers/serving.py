@@ -10,7 +10,7 @@ from modelfleet.sim.peers.series import Series
 @dataclass(frozen=True, kw_only=True)
 class Known:
     """What these rules are told of an engine and a promise: limits in seconds, mean lengths in tokens, the KV cache,
-    the sequence cap and token budget, a replica's prompt tokens a second, and the batch and step time at the TPOT limit."""
+    the sequence cap and token budget, a replica's prompt tokens a second, and batch and step time at the TPOT limit."""
 
     ttft_s: float
     tpot_s: float
