@@ -39,10 +39,11 @@ def sample(now_s: float, rate_rps: float, serving: int, *, good: float = 1.0, wa
 
 
 def film(rates: list[float], *, terms: Terms = TERMS, good: float = 1.0) -> tuple[list[Decision], Memory]:
-    """The decisions over ticks at these rates, with replicas that serve at once."""
+    """The decisions over ticks at these rates, with replicas that serve at once and are late above their knee."""
     memory, serving, decisions = Memory(), terms.min_replicas, []
     for number, rate in enumerate(rates):
-        decision, memory = decide(sample((number + 1) * TICK_S, rate, serving, good=good), memory, terms)
+        share = good if rate <= serving * terms.knee_rps else 0.5 * good
+        decision, memory = decide(sample((number + 1) * TICK_S, rate, serving, good=share), memory, terms)
         serving = decision.replicas
         decisions.append(decision)
     return decisions, memory

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim_worlds import PROMPT_TOKEN_S, SPEC, STEP_S, served
 
 from modelfleet.sim.engine import Engine
 from modelfleet.sim.requests import End, Outcome, Request
+from sim_worlds import PROMPT_TOKEN_S, SPEC, STEP_S, served
 
 
 def test_one_request_takes_its_prompt_step_and_a_step_a_token() -> None:

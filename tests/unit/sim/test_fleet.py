@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim_worlds import SITE, SPEC, Always
 
 from modelfleet.sim.fleet import Fleet, Routing
 from modelfleet.sim.requests import End, Request
+from sim_worlds import SITE, SPEC, Always
 
 EVERY_SECOND = [Request(float(second), 50, 20) for second in range(600)]
 

@@ -1,8 +1,7 @@
 """The rules of Knative, AIBrix's KPA, KubeAI and Ray Serve, row by row as they are published."""
 
-from sim_worlds import replicas, seen
-
 from modelfleet.sim.peers.concurrency import AibrixKpa, Kpa, KubeAi, RayServe
+from sim_worlds import replicas, seen
 
 
 def test_kpa_takes_the_mean_of_60_s_over_the_target() -> None:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from sim_worlds import replicas, seen
 
 from modelfleet.sim.fleet import Observation
 from modelfleet.sim.peers.kubernetes import KV, QUEUE, RUNNING, Apa, Hpa, Keda, Kthena
+from sim_worlds import replicas, seen
 
 
 @pytest.mark.parametrize(

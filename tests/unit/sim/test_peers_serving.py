@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from sim_worlds import replicas, seen
 
 from modelfleet.sim.fleet import Observation, ReplicaView
 from modelfleet.sim.peers.serving import Dynamo, Known, SloRatio, WvaOne, WvaTwo
 from modelfleet.sim.requests import End, Outcome, Request
+from sim_worlds import replicas, seen
 
 KNOWN = Known(
     ttft_s=1.0,

@@ -20,6 +20,9 @@ _LEAST_MARGIN, _MOST_MARGIN = -0.30, 0.5  # logarithms: 0.74 to 1.65
 _BUSY = 0.5  # of the knee: below, lateness has another cause than the load
 _FORGET_PER_S = 0.0002  # the margin shrinks by this while every request is good: by half in an hour
 _RISE = 0.1  # the most that the margin grows within a cold start: what it asks for comes only then
+_RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
+_SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
+_TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
 _HOLD_LEAST_S, _HOLD_MOST_S = 60.0, 900.0
 
 
@@ -77,8 +80,8 @@ class Memory:
     needs: tuple[tuple[float, int], ...] = ()
     """(when, replicas needed), as far back as replicas are held for; decreasing."""
     last_s: float | None = None
-    capacity: float = 0.0
-    """Work a second that serving replicas could do, smoothed as the load is."""
+    short_s: float = float("-inf")
+    """When fewer replicas served than the load asked for, the last time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +150,16 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     elapsed_s = sample.now_s - memory.last_s
     late = 1 - sample.good / sample.ended if sample.ended else 0.0
     busy = memory.history.mean(60.0) / (terms.knee_rps * max(sample.serving, 1))
+    short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
+    short = sample.now_s - short_s < _TRANSIENT_S
     allowed = 1 - terms.share
     learned = memory.log_margin
     if sample.ended:
         step = _FORGET_PER_S / allowed * (late - allowed) * elapsed_s
-        most = _RISE * elapsed_s / max(terms.cold_start_s, 60.0)
+        most = (_RISE_SHORT if short else _RISE) * elapsed_s / max(terms.cold_start_s, 60.0)
         learned += step if step < 0 else min(step, most) if busy > _BUSY else 0.0
-    return replace(memory, output_mean=output, log_margin=min(max(learned, _LEAST_MARGIN), _MOST_MARGIN))
+    learned = min(max(learned, _LEAST_MARGIN), _MOST_MARGIN)
+    return replace(memory, output_mean=output, log_margin=learned, short_s=short_s)
 
 
 def _hold_s(terms: Terms) -> float:
