@@ -43,13 +43,14 @@ class Trace:
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """Of a file with several series: which, how many hours from which hour on, and the file of length mixtures.
-    `scale` multiplies the rate; None: as it is, or what MOST_REQUESTS allows."""
+    `scale` multiplies the rate; None: as it is, or what `most_requests` allows."""
 
     series: str | None = None
     from_hour: float = 0.0
     hours: float | None = None
     lengths: Path | None = None
     scale: float | None = None
+    most_requests: int = MOST_REQUESTS
 
 
 def read_trace(path: Path, choice: Choice, seed: int) -> Trace:
@@ -111,7 +112,7 @@ def _from_requests(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice
     kept = [Request(at - start, inp, out) for at, inp, out in found if start <= at < stop]
     if len(kept) < 2 or kept[-1].arrival_s <= 0:
         raise TraceError(f"{path}: fewer than two requests from hour {choice.from_hour:g} on")
-    scale = choice.scale if choice.scale is not None else min(1.0, MOST_REQUESTS / len(kept))
+    scale = choice.scale if choice.scale is not None else min(1.0, choice.most_requests / len(kept))
     scaled = _scaled(kept, scale, Random(seed))
     if len(scaled) < 2:
         raise TraceError(f"{path}: a scale of {scale:g} leaves fewer than two requests; give a larger one")
@@ -121,7 +122,11 @@ def _from_requests(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice
 def _rate_note(scale: float, choice: Choice) -> tuple[str, ...]:
     if scale == 1.0:
         return ()
-    why = "" if choice.scale is not None else f", so that {MOST_REQUESTS} requests are left; --scale says otherwise"
+    why = (
+        ""
+        if choice.scale is not None
+        else f", so that {choice.most_requests} requests are left; --scale says otherwise"
+    )
     return (f"the rate times {scale:.3g}{why}",)
 
 
@@ -188,7 +193,7 @@ def _from_rates(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice, s
     total = sum(rate for _, rate, _ in kept) * width_s
     if total * (1.0 if choice.scale is None else choice.scale) < 2:
         raise TraceError(f"{path}: {name} has fewer than two requests from hour {choice.from_hour:g} on")
-    scale = choice.scale if choice.scale is not None else min(1.0, MOST_REQUESTS / total)
+    scale = choice.scale if choice.scale is not None else min(1.0, choice.most_requests / total)
     random = Random(seed)
     sample = _lengths(path, name, choice, random)
     requests = tuple(_arrivals(kept, width_s, scale, sample, random))

@@ -28,7 +28,7 @@ def case() -> Case:
 
 @pytest.fixture(scope="module")
 def world(case: Case) -> World:
-    trace = shaped("sine:1-8,10m", Regime(input_tokens=2000, output_tokens=150, spread=0.5), 10 / 60, 1)
+    trace = shaped("sine:1-6,5m", Regime(input_tokens=3000, output_tokens=200, spread=0.3), 5 / 60, 1)
     return build(case, trace, SETTING)
 
 
@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_curve(world: World) -> None:
 
 
 def test_every_rule_ships_with_one_of_its_values_also_where_they_are_thinned(world: World) -> None:
-    many = replace(world, trace=replace(world.trace, requests=world.trace.requests * 40))
+    many = replace(world, trace=replace(world.trace, requests=world.trace.requests * 80))
     assert len(many.trace.requests) > contest.MANY_REQUESTS
     for whole, thin in zip(contest.rules(world), contest.rules(many), strict=True):
         assert whole.usual in whole.make

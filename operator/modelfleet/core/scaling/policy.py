@@ -5,8 +5,9 @@ wanted = (forecast peak of the load within the cold start × margin + backlog to
 - The load is work that arrives (history.py); the forecast is the one that has been right (forecast.py).
 - The margin is learned from the promise itself: it grows while more requests are late than the promise allows and the
   replicas were busy, and shrinks slowly otherwise, so that in the long run the wanted share is kept and no more.
+  What is late because the load grew faster than replicas come teaches it little: they come already.
 - Replicas leave when they have not been needed for as long as a new one would take to come: holding one that long
-  costs at most what buying it again would.
+  costs at most what buying it again would. After a load that outran the cold start they are held for longer.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ _RISE = 0.1  # the most that the margin grows within a cold start: what it asks 
 _RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
 _SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
 _TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
+_OUTRUN = 1.3  # of the knees that serve: growth has outrun the cold start by far
+_AGAIN_S = 600.0  # replicas are held for this after it
 _HOLD_LEAST_S, _HOLD_MOST_S = 60.0, 900.0
 
 
@@ -76,12 +79,13 @@ class Memory:
     forecaster: Forecaster = field(default_factory=Forecaster)
     log_margin: float = 0.15
     output_mean: float = 0.0
-    input_mean: float = 0.0
     needs: tuple[tuple[float, int], ...] = ()
     """(when, replicas needed), as far back as replicas are held for; decreasing."""
     last_s: float | None = None
     short_s: float = float("-inf")
     """When fewer replicas served than the load asked for, the last time."""
+    outrun_s: float = float("-inf")
+    """When so few served that the load was far above what they can do, the last time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +115,9 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     backlog = max(0.0, sample.waiting - sample.serving * 2) / max(terms.cold_start_s, 60.0)
     wanted = max(1, ceil((demand + backlog) / terms.knee_rps - 0.05))
     known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
-    needs = _needs(known, sample.now_s, wanted, _hold_s(terms))
-    held = max(need for _, need in needs)
+    hold_s = _hold_s(memory, terms, sample.now_s)
+    needs = _needs(known, sample.now_s, wanted, max(hold_s, _AGAIN_S))
+    held = max(need for at, need in needs if at == sample.now_s or sample.now_s - at < hold_s)
     replicas = min(max(held, terms.min_replicas), terms.max_replicas)
     bound = _bound(held, wanted, backlog > demand, terms)
     need = (
@@ -122,7 +127,7 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     decision = Decision(
         replicas=replicas,
         bound=bound,
-        reason=_reason(need, (bound, replicas), held, terms),
+        reason=_reason(need, (bound, replicas), held, hold_s),
         margin=margin,
         load_rps=history.mean(30.0),
         peak_rps=found.peak,
@@ -151,6 +156,7 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     late = 1 - sample.good / sample.ended if sample.ended else 0.0
     busy = memory.history.mean(60.0) / (terms.knee_rps * max(sample.serving, 1))
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
+    outrun_s = sample.now_s if busy > _OUTRUN else memory.outrun_s
     short = sample.now_s - short_s < _TRANSIENT_S
     allowed = 1 - terms.share
     learned = memory.log_margin
@@ -159,11 +165,13 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
         most = (_RISE_SHORT if short else _RISE) * elapsed_s / max(terms.cold_start_s, 60.0)
         learned += step if step < 0 else min(step, most) if busy > _BUSY else 0.0
     learned = min(max(learned, _LEAST_MARGIN), _MOST_MARGIN)
-    return replace(memory, output_mean=output, log_margin=learned, short_s=short_s)
+    return replace(memory, output_mean=output, log_margin=learned, short_s=short_s, outrun_s=outrun_s)
 
 
-def _hold_s(terms: Terms) -> float:
-    return min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
+def _hold_s(memory: Memory, terms: Terms, now_s: float) -> float:
+    """A cold start; longer where growth has outrun it lately, since what came once so fast comes again."""
+    hold_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
+    return max(hold_s, _AGAIN_S) if now_s - memory.outrun_s < _AGAIN_S else hold_s
 
 
 def _needs(
@@ -184,11 +192,11 @@ def _bound(held: int, wanted: int, backlog: bool, terms: Terms) -> Bound:
     return Bound.BACKLOG if backlog else Bound.LOAD
 
 
-def _reason(need: str, decided: tuple[Bound, int], held: int, terms: Terms) -> str:
+def _reason(need: str, decided: tuple[Bound, int], held: int, hold_s: float) -> str:
     bound, replicas = decided
     match bound:
         case Bound.HELD:
-            return f"{need}; {held} were needed within the last {_hold_s(terms):.0f} s, which a new one takes to come"
+            return f"{need}; {held} were needed within the last {hold_s:.0f} s, for which replicas are held"
         case Bound.MAXIMUM:
             return f"{need}; maxReplicas allows {replicas}"
         case Bound.MINIMUM:
