@@ -117,8 +117,8 @@ def lines(size: str, seeds: int, results: list[tuple[Case, dict[str, Any]]]) -> 
     """The section as Markdown."""
     found = [
         f"`make bench-autoscaler SIZE={size}`: {len(results)} cases, {seeds} seed(s), Llama-3.1-8B. {SOURCES}."
-        " Policies are told a capacity that is wrong by up to 20 %. Hours are accelerator-hours at the share that ours reached;"
-        ' "-": no point of a curve reaches it. The oracle and the best constant number know the trace.',
+        " Policies are told a capacity that is wrong by up to 20 %. Hours are accelerator-hours at the share that ours"
+        ' reached; "-": no point of a curve reaches it. The oracle and the best constant number know the trace.',
         "",
         "| case | cold start | our share | hours | cheapest peer | its hours | oracle | gap closed | constant number |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -129,16 +129,18 @@ def lines(size: str, seeds: int, results: list[tuple[Case, dict[str, Any]]]) -> 
         closed = "-" if one["gapClosed"] is None else f"{one['gapClosed']:.0%}"
         found.append(
             f"| {case.name} | {case.cold_start} | {one['share']:.4f} | {_hours(one['ours'])} |"
-            f" {one['bestPeer'] or '-'} | {_hours(one['bestPeerHours'])} | {_hours(one['oracle'])} | {closed} | {one['constantNumber'] or '-'} |"
+            f" {one['bestPeer'] or '-'} | {_hours(one['bestPeerHours'])} | {_hours(one['oracle'])} | {closed} |"
+            f" {one['constantNumber'] or '-'} |"
         )
-        missed += [f"- {case.name}, {case.cold_start}: {why}" for why in _missed(one, document["world"]["share"])]
+        missed += [f"- {case.name}, {case.cold_start}: {why}" for why in missed(one, document["world"]["share"])]
     found += ["", "Aims that are not reached:" if missed else "All aims are reached in these cases.", *missed, ""]
     for case, document in results:
         found += [*_table(case, document), ""]
     return found
 
 
-def _missed(one: dict[str, Any], share: float) -> list[str]:
+def missed(one: dict[str, Any], share: float) -> list[str]:
+    """The aims that are not reached, a sentence each."""
     why = []
     if not one["keepsPromise"]:
         why.append(
