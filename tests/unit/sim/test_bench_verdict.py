@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.autoscaler.__main__ import cases, missed, verdict
 
 ROOT = Path(__file__).parents[3]
