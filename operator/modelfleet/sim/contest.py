@@ -10,7 +10,7 @@ from functools import partial
 from math import exp, log
 
 from modelfleet.sim.fleet import Fleet, Observation, Policy, Run
-from modelfleet.sim.oracle import Oracle, needed, work_by_window
+from modelfleet.sim.oracle import WINDOW_S, Oracle, needed, work_by_window
 from modelfleet.sim.ours import Ours
 from modelfleet.sim.peers import kubernetes
 from modelfleet.sim.peers.concurrency import AibrixKpa, Kpa, KubeAi, RayServe
@@ -241,6 +241,9 @@ def _cheapest(world: World, windows: Sequence[float], share: float, seed: int) -
         for _ in range(_KNEE_ROUNDS):
             middle = (low * high) ** 0.5
             plan = needed(windows, world.knee_rps / middle, smooth)
+            if best is not None and _least_hours(world, plan) >= best.accelerator_hours:
+                high = middle  # too dear already: not worth a run
+                continue
             point = scored(world, played(world, Oracle(plan, world.setting.cold_start_s), seed), "", seed)
             if point.share < share:
                 low = middle
@@ -249,6 +252,15 @@ def _cheapest(world: World, windows: Sequence[float], share: float, seed: int) -
             if best is None or point.accelerator_hours < best.accelerator_hours:
                 best = point
     return best
+
+
+def _least_hours(world: World, plan: Sequence[int]) -> float:
+    """What a plan costs at least: its replicas, started a cold start ahead, without their drains."""
+    site = world.site
+    ahead = int(site.cold_start_s / WINDOW_S) + 1
+    wished = (max(plan[at : at + ahead]) for at in range(len(plan) - 1))
+    replicas = sum(min(max(each, site.min_replicas), site.max_replicas) for each in wished)
+    return replicas * WINDOW_S / 3600 * site.accelerators_per_replica
 
 
 def cost_at(curve: Curve, share: float, seed: int) -> float | None:

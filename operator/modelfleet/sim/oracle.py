@@ -6,7 +6,7 @@ from math import ceil
 from modelfleet.sim.fleet import Observation
 from modelfleet.sim.requests import Request
 
-_WINDOW_S = 10.0
+WINDOW_S = 10.0
 
 
 class Oracle:
@@ -20,16 +20,16 @@ class Oracle:
 
     def wish(self, seen: Observation) -> int:
         """The most that is needed from now until what is started now would serve."""
-        first = int(seen.now_s / _WINDOW_S)
-        last = int((seen.now_s + self._cold_start_s * 1.1 + self.tick_s) / _WINDOW_S) + 1
+        first = int(seen.now_s / WINDOW_S)
+        last = int((seen.now_s + self._cold_start_s * 1.1 + self.tick_s) / WINDOW_S) + 1
         return max(self._plan[first : last + 1], default=self._plan[-1])
 
 
 def work_by_window(requests: Sequence[Request], work: Sequence[float], until_s: float) -> list[float]:
     """Work a second in windows of 10 s."""
-    windows = [0.0] * (ceil(until_s / _WINDOW_S) + 1)
+    windows = [0.0] * (ceil(until_s / WINDOW_S) + 1)
     for request, amount in zip(requests, work, strict=True):
-        windows[int(request.arrival_s / _WINDOW_S)] += amount / _WINDOW_S
+        windows[int(request.arrival_s / WINDOW_S)] += amount / WINDOW_S
     return windows
 
 

@@ -115,8 +115,9 @@ def _constant(static: dict[str, Any], share: float) -> int | None:
 
 def lines(size: str, seeds: int, results: list[tuple[Case, dict[str, Any]]]) -> list[str]:
     """The section as Markdown."""
+    ran = f"{len(results)} of {len(cases(size)[0])} cases"
     found = [
-        f"`make bench-autoscaler SIZE={size}`: {len(results)} cases, {seeds} seed(s), Llama-3.1-8B. {SOURCES}."
+        f"`make bench-autoscaler SIZE={size}`: {ran}, {seeds} seed(s), Llama-3.1-8B. {SOURCES}."
         " Policies are told a capacity that is wrong by up to 20 %. Hours are accelerator-hours at the share that ours"
         ' reached; "-": no point of a curve reaches it. The oracle and the best constant number know the trace.',
         "",
@@ -193,8 +194,12 @@ def main() -> None:
     for case in chosen:
         print(f"{case.name}, cold start {case.cold_start}", file=sys.stderr, flush=True)
         results.append((case, asked(case, seeds)))
+        _write(size, seeds, results)  # after each: a long run that is stopped has not been for nothing
+    print("\n".join(lines(size, seeds, results)))
+
+
+def _write(size: str, seeds: int, results: list[tuple[Case, dict[str, Any]]]) -> None:
     text = lines(size, seeds, results)
-    print("\n".join(text))
     JSON.parent.mkdir(parents=True, exist_ok=True)
     JSON.write_text(
         json.dumps(
