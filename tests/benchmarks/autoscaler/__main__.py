@@ -124,7 +124,7 @@ def lines(size: str, seeds: int, results: list[tuple[Case, dict[str, Any]]]) -> 
         "| case | cold start | our share | hours | cheapest peer | its hours | oracle | gap closed | constant number |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    missed = []
+    aims: list[str] = []
     for case, document in results:
         one = verdict(document)
         closed = "-" if one["gapClosed"] is None else f"{one['gapClosed']:.0%}"
@@ -133,8 +133,8 @@ def lines(size: str, seeds: int, results: list[tuple[Case, dict[str, Any]]]) -> 
             f" {one['bestPeer'] or '-'} | {_hours(one['bestPeerHours'])} | {_hours(one['oracle'])} | {closed} |"
             f" {one['constantNumber'] or '-'} |"
         )
-        missed += [f"- {case.name}, {case.cold_start}: {why}" for why in missed(one, document["world"]["share"])]
-    found += ["", "Aims that are not reached:" if missed else "All aims are reached in these cases.", *missed, ""]
+        aims += [f"- {case.name}, {case.cold_start}: {why}" for why in missed(one, document["world"]["share"])]
+    found += ["", "Aims that are not reached:" if aims else "All aims are reached in these cases.", *aims, ""]
     for case, document in results:
         found += [*_table(case, document), ""]
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.autoscaler.__main__ import cases, missed, verdict
+from benchmarks.autoscaler.__main__ import cases, lines, missed, verdict
 
 ROOT = Path(__file__).parents[3]
 
@@ -19,7 +19,14 @@ def document(ours: float, peers: dict[str, float | None], oracle: float | None, 
             "policy": name,
             "causal": causal,
             "acceleratorHoursAtOurShare": hours,
-            "asShipped": {"share": share},
+            "acceleratorHoursAtPromise": hours,
+            "asShipped": {
+                "share": share,
+                "acceleratorHours": 9.0,
+                "goodRequestsPerAcceleratorHour": 100.0,
+                "worst5MinutesShare": 0.9,
+                "scaleActions": 3.0,
+            },
             "points": [{"parameter": "4", "share": 0.98}, {"parameter": "5", "share": 0.992}],
         }
 
@@ -60,6 +67,16 @@ def test_a_verdict(found: dict[str, Any], best: str | None, closed: float | None
     said = missed(one, 0.99)
     assert len(said) == len(aims)
     assert all(sentence.startswith(start) for sentence, start in zip(said, aims, strict=True))
+
+
+def test_the_section_names_each_case_its_figures_and_the_aims_that_are_not_reached() -> None:
+    case = cases("small")[0][0]
+    text = lines("small", 1, [(case, document(7.0, {"kpa": 8.0, "keda": None}, 4.0))])
+
+    assert text[0].startswith("`make bench-autoscaler SIZE=small`: 1 of 2 cases, 1 seed(s)")
+    assert f"| {case.name} | 180s | 0.9950 | 7.00 | kpa | 8.00 | 4.00 | 25% | 5 |" in text
+    assert text[text.index("Aims that are not reached:") + 1].startswith(f"- {case.name}, 180s: less than half")
+    assert "| keda | 0.9950 | 9.00 | 100 | 0.900 | 3 | - | - |" in text
 
 
 def test_a_size_that_there_is_not_is_named() -> None:
