@@ -134,6 +134,10 @@ golden: setup ## rewrites the golden files; read the diff
 bench-planner: setup ## how far the planner is from measurements; writes build/bench/planner.json and docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.planner
 
+.PHONY: bench-autoscaler
+bench-autoscaler: setup ## scaling policies on traces, SIZE=small (minutes) or full (hours); docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler $(or $(SIZE),small)
+
 .PHONY: fit-planner
 fit-planner: setup ## fits the performance model's constants on measurements; writes core/perf/fitted.py
 	@PYTHONPATH=tests $(PY) -m benchmarks.planner.fit

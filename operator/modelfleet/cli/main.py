@@ -21,9 +21,10 @@ from modelfleet.cli import (
     rollback,
     rollout,
     schema,
+    simulate,
 )
 
-COMMANDS = (plan, explain, rollout, rollback, catalog, predict, choose, lint, schema, crds, docs, completion)
+COMMANDS = (plan, explain, rollout, rollback, catalog, predict, choose, simulate, lint, schema, crds, docs, completion)
 """Each has `register(commands)`, which adds a parser whose default `run` takes arguments and gives the exit status."""
 
 

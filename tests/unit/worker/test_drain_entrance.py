@@ -28,8 +28,8 @@ def _hanging_volume(folder: Path) -> EngineUnderTest:
 PHASES: dict[str, tuple[Callable[[Path], EngineUnderTest], str]] = {
     "preflight": (_hanging_volume, "preflight"),
     "boot": (lambda folder: stand_in(folder, start_s="1000"), "boot"),
-    "load": (lambda folder: stand_in(folder, start_s="2", load_s="1000"), "load"),
-    "warm_up": (lambda folder: stand_in(folder, start_s="2", warm_up_s="1000"), "warm_up"),
+    "load": (lambda folder: stand_in(folder, start_s="0.4", load_s="1000"), "load"),
+    "warm_up": (lambda folder: stand_in(folder, start_s="0.4", warm_up_s="1000"), "warm_up"),
     "first_token": (lambda folder: stand_in(folder, fault="silent"), "first_token"),
 }
 

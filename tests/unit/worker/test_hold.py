@@ -101,7 +101,7 @@ async def test_sessions_are_let_go_when_requests_wait(tmp_path: Path) -> None:
         await worker.until(lambda: _holds_one(worker))  # it is counted a moment after the answer
         long = asyncio.gather(*(ask(worker, f"{number} waits", 600, "none") for number in range(4)))
         await worker.until(lambda: _ended(worker, "pressure"))
-        await long
+        long.cancel()  # what they would answer is nobody's business here
 
 
 @pytest.mark.parametrize(

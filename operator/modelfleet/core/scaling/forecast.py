@@ -1,0 +1,144 @@
+"""What the load is going to be at its highest within a horizon: simple forecasts, and the one that has been right.
+
+Each forecast is scored by what came: being `SHORT` times as bad to be too low as to be too high. Scores decay, so a
+season that ends is left. Pure.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+
+from modelfleet.core.scaling.history import BIN_S, SLOT_S, History
+
+
+class Way(StrEnum):
+    """The forecasts."""
+
+    STEADY = "steady"
+    """As in the last minute."""
+    TREND = "trend"
+    """Growing on as in the last minutes."""
+    SEASON = "season"
+    """As one period ago, where the last hours repeat themselves."""
+    DAY = "day"
+    """As yesterday from this time on, at today's level."""
+    WEEK = "week"
+    """As a week ago from this time on, at today's level."""
+
+
+SHORT = 4.0
+_DECAY = 0.98  # of a score a bin: half of it is younger than nine minutes
+_LEAST_PERIOD, _MOST_PERIOD = 16, 480  # bins: 4 minutes to 2 hours
+_SEARCH_EVERY = 20  # bins between searches for a period
+_ALIKE = 0.6
+_REACH = 0.8
+_LEVEL_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """A forecast that waits for what comes: made when `made_at` bins had passed."""
+
+    made_at: int
+    values: tuple[tuple[Way, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecaster:
+    """Scores, and forecasts that wait for theirs. `count` are the bins seen; `period` is in bins, 0: there is none."""
+
+    count: int = 0
+    period: int = 0
+    scores: tuple[tuple[Way, float], ...] = ()
+    due: tuple[Due, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The highest load within the horizon, work a second, and which way it was found."""
+
+    peak: float
+    way: Way
+
+
+def forecast(state: Forecaster, history: History, new_bins: int, horizon_s: float) -> tuple[Forecast, Forecaster]:
+    """The forecast now, and the state with the scores of those that have come due; `new_bins` were finished since."""
+    ahead = max(1, round(horizon_s / BIN_S))
+    if new_bins:
+        state = _scored(replace(state, count=state.count + new_bins), history, ahead)
+    values = dict(_values(state, history, ahead))
+    if new_bins:
+        state = replace(state, due=(*state.due, Due(made_at=state.count, values=tuple(values.items()))))
+    scores = dict(state.scores)
+    way = min(values, key=lambda each: scores.get(each, 0.0 if each is Way.STEADY else 1e-9))
+    return Forecast(peak=values[way], way=way), state
+
+
+def _scored(state: Forecaster, history: History, ahead: int) -> Forecaster:
+    scores = {way: score * _DECAY for way, score in state.scores}
+    waiting = []
+    level = max(history.mean(3600.0), 1e-9)
+    for due in state.due:
+        if state.count - due.made_at < ahead:
+            waiting.append(due)
+            continue
+        came = _peak(history.bins[len(history.bins) - (state.count - due.made_at) :][:ahead])
+        for way, value in due.values:
+            miss = (came - value) / level
+            scores[way] = scores.get(way, 0.0) + (SHORT * miss if miss > 0 else -miss)
+    period = state.period if state.count % _SEARCH_EVERY else _period(history.bins)
+    return replace(state, scores=tuple(scores.items()), due=tuple(waiting), period=period)
+
+
+def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, float]]:
+    bins = history.bins
+    level = history.mean(_LEVEL_S)
+    found = [(Way.STEADY, level)]
+    if len(bins) >= 16:
+        slope = (sum(bins[-8:]) - sum(bins[-16:-8])) / 64  # work a second, a bin
+        found.append((Way.TREND, min(2 * level, level + max(0.0, slope) * _REACH * min(ahead + 2, 10))))
+    if state.period and len(bins) > state.period:
+        found.append((Way.SEASON, _again(bins, len(bins) - state.period, ahead, level)))
+    for way, slots in ((Way.DAY, 288), (Way.WEEK, 2016)):
+        if len(history.slots) >= slots:
+            slots_ahead = max(1, round(ahead * BIN_S / SLOT_S)) + 1
+            found.append((way, _again(history.slots, len(history.slots) - slots, slots_ahead, level)))
+    return found
+
+
+def _again(series: tuple[float, ...], at: int, ahead: int, level: float) -> float:
+    """The peak of what followed `at`, moved to today's level."""
+    before = series[max(0, at - 4) : at]
+    then = sum(before) / len(before) if before else 0.0
+    follows = _peak(series[at : at + ahead])
+    return max(0.0, follows + (level - then)) if then else follows
+
+
+def _peak(bins: tuple[float, ...]) -> float:
+    """The highest mean of two neighbouring bins: one bin alone is noise."""
+    if len(bins) < 2:
+        return bins[0] if bins else 0.0
+    return max((a + b) / 2 for a, b in pairwise(bins))
+
+
+def _period(bins: tuple[float, ...]) -> int:
+    """The period with the highest autocorrelation, where it is high enough; in bins."""
+    recent = bins[-3 * _MOST_PERIOD :: 2]  # half a minute is fine enough to find it
+    count = len(recent)
+    if count < 4 * _LEAST_PERIOD // 2:
+        return 0
+    mean = sum(recent) / count
+    moved = [value - mean for value in recent]
+    power = sum(value * value for value in moved)
+    if power <= 0:
+        return 0
+    best, found = _ALIKE, 0
+    last = 1.0
+    rising = False
+    for lag in range(_LEAST_PERIOD // 2, min(_MOST_PERIOD // 2, count // 2)):
+        alike = sum(a * b for a, b in zip(moved, moved[lag:], strict=False)) / power * count / (count - lag)
+        rising = rising or alike > last
+        if rising and alike > best * 1.02:
+            best, found = alike, lag
+        last = alike
+    return 2 * found

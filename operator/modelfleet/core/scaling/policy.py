@@ -1,0 +1,206 @@
+"""How many replicas keep the promise: the decision, with its reason. Pure; the clock is an argument.
+
+wanted = (forecast peak of the load within the cold start × margin + backlog to work off) / knee of one replica
+
+- The load is work that arrives (history.py); the forecast is the one that has been right (forecast.py).
+- The margin is learned from the promise itself: it grows while more requests are late than the promise allows and the
+  replicas were busy, and shrinks slowly otherwise, so that in the long run the wanted share is kept and no more.
+  What is late because the load grew faster than replicas come teaches it little: they come already.
+- Replicas leave when they have not been needed for as long as a new one would take to come: holding one that long
+  costs at most what buying it again would. After a load that outran the cold start they are held for longer.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import ceil, exp
+
+from modelfleet.core.scaling.forecast import Forecaster, Way, forecast
+from modelfleet.core.scaling.history import History
+
+_LEAST_MARGIN, _MOST_MARGIN = -0.30, 0.5  # logarithms: 0.74 to 1.65
+_BUSY = 0.5  # of the knee: below, lateness has another cause than the load
+_FORGET_PER_S = 0.0002  # the margin shrinks by this while every request is good: by half in an hour
+_RISE = 0.1  # the most that the margin grows within a cold start: what it asks for comes only then
+_RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
+_SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
+_TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
+_OUTRUN = 1.3  # of the knees that serve: growth has outrun the cold start by far
+_AGAIN_S = 600.0  # replicas are held for this after it
+_HOLD_LEAST_S, _HOLD_MOST_S = 60.0, 900.0
+
+
+class Bound(StrEnum):
+    """What won."""
+
+    LOAD = "Load"
+    BACKLOG = "Backlog"
+    HELD = "Held"
+    MINIMUM = "Minimum"
+    MAXIMUM = "Maximum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a decision depends on besides the sample. `knee_rps`: of one replica, requests of the declared mean lengths,
+    at the wanted `share`; `prompt_part` of a request's engine time is its prompt."""
+
+    knee_rps: float
+    share: float
+    mean_input_tokens: float
+    mean_output_tokens: float
+    prompt_part: float
+    cold_start_s: float
+    min_replicas: int
+    max_replicas: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What was measured since the last decision. `good` of `ended` requests kept the promise; aborted ones are in
+    neither. `output_tokens` are of those that finished. `waiting` are requests that no engine runs yet."""
+
+    now_s: float
+    arrivals: int
+    input_tokens: int
+    ended: int
+    good: int
+    finished: int
+    output_tokens: int
+    serving: int
+    pending_s: tuple[float, ...]
+    waiting: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What a decision remembers; everything in it can be lost at the cost of learning it again."""
+
+    history: History = field(default_factory=History)
+    forecaster: Forecaster = field(default_factory=Forecaster)
+    log_margin: float = 0.15
+    output_mean: float = 0.0
+    needs: tuple[tuple[float, int], ...] = ()
+    """(when, replicas needed), as far back as replicas are held for; decreasing."""
+    last_s: float | None = None
+    short_s: float = float("-inf")
+    """When fewer replicas served than the load asked for, the last time."""
+    outrun_s: float = float("-inf")
+    """When so few served that the load was far above what they can do, the last time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """`replicas` are wanted; `bound` won; `reason` is one sentence with the numbers."""
+
+    replicas: int
+    bound: Bound
+    reason: str
+    margin: float
+    load_rps: float
+    peak_rps: float
+    way: Way
+
+
+def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
+    """The decision at `sample.now_s`, and what to remember."""
+    elapsed_s = sample.now_s - memory.last_s if memory.last_s is not None else 0.0
+    memory = _measured(sample, memory, terms)
+    before = len(memory.history.bins), memory.history.open_since_s
+    history = memory.history.add(_work(sample, memory, terms), sample.now_s)
+    new_bins = int(history.open_since_s != before[1] and elapsed_s > 0)
+    found, forecaster = forecast(memory.forecaster, history, new_bins, terms.cold_start_s + elapsed_s)
+    margin = exp(memory.log_margin)
+    level = max(found.peak, history.mean(30.0))
+    demand = level * margin
+    backlog = max(0.0, sample.waiting - sample.serving * 2) / max(terms.cold_start_s, 60.0)
+    wanted = max(1, ceil((demand + backlog) / terms.knee_rps - 0.05))
+    known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
+    hold_s = _hold_s(memory, terms, sample.now_s)
+    needs = _needs(known, sample.now_s, wanted, max(hold_s, _AGAIN_S))
+    held = max(need for at, need in needs if at == sample.now_s or sample.now_s - at < hold_s)
+    replicas = min(max(held, terms.min_replicas), terms.max_replicas)
+    bound = _bound(held, wanted, backlog > demand, terms)
+    need = (
+        f"{demand:.3g} requests a second ({found.way} forecast, margin {margin:.2f}) at {terms.knee_rps:.3g} a replica"
+        f" need {wanted}"
+    )
+    decision = Decision(
+        replicas=replicas,
+        bound=bound,
+        reason=_reason(need, (bound, replicas), held, hold_s),
+        margin=margin,
+        load_rps=history.mean(30.0),
+        peak_rps=found.peak,
+        way=found.way,
+    )
+    return decision, replace(memory, history=history, forecaster=forecaster, needs=needs, last_s=sample.now_s)
+
+
+def _work(sample: Sample, memory: Memory, terms: Terms) -> float:
+    """Requests that arrived, in requests of the declared mean lengths."""
+    prompts = sample.input_tokens / terms.mean_input_tokens
+    output = memory.output_mean or terms.mean_output_tokens
+    answers = sample.arrivals * output / terms.mean_output_tokens
+    return terms.prompt_part * prompts + (1 - terms.prompt_part) * answers
+
+
+def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
+    """With the mean answer and the margin that the ended requests teach."""
+    output = memory.output_mean or terms.mean_output_tokens
+    if sample.finished:
+        weight = min(1.0, sample.finished / 500)
+        output += weight * (sample.output_tokens / sample.finished - output)
+    if memory.last_s is None:
+        return replace(memory, output_mean=output)
+    elapsed_s = sample.now_s - memory.last_s
+    late = 1 - sample.good / sample.ended if sample.ended else 0.0
+    busy = memory.history.mean(60.0) / (terms.knee_rps * max(sample.serving, 1))
+    short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
+    outrun_s = sample.now_s if busy > _OUTRUN else memory.outrun_s
+    short = sample.now_s - short_s < _TRANSIENT_S
+    allowed = 1 - terms.share
+    learned = memory.log_margin
+    if sample.ended:
+        step = _FORGET_PER_S / allowed * (late - allowed) * elapsed_s
+        most = (_RISE_SHORT if short else _RISE) * elapsed_s / max(terms.cold_start_s, 60.0)
+        learned += step if step < 0 else min(step, most) if busy > _BUSY else 0.0
+    learned = min(max(learned, _LEAST_MARGIN), _MOST_MARGIN)
+    return replace(memory, output_mean=output, log_margin=learned, short_s=short_s, outrun_s=outrun_s)
+
+
+def _hold_s(memory: Memory, terms: Terms, now_s: float) -> float:
+    """A cold start; longer where growth has outrun it lately, since what came once so fast comes again."""
+    hold_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
+    return max(hold_s, _AGAIN_S) if now_s - memory.outrun_s < _AGAIN_S else hold_s
+
+
+def _needs(
+    needs: tuple[tuple[float, int], ...], now_s: float, wanted: int, hold_s: float
+) -> tuple[tuple[float, int], ...]:
+    """The needs of the last `hold_s` that no later one exceeds."""
+    kept = [(at, need) for at, need in needs if now_s - at < hold_s and need > wanted]
+    return (*kept, (now_s, wanted))
+
+
+def _bound(held: int, wanted: int, backlog: bool, terms: Terms) -> Bound:
+    if held > terms.max_replicas:
+        return Bound.MAXIMUM
+    if held < terms.min_replicas:
+        return Bound.MINIMUM
+    if held > wanted:
+        return Bound.HELD
+    return Bound.BACKLOG if backlog else Bound.LOAD
+
+
+def _reason(need: str, decided: tuple[Bound, int], held: int, hold_s: float) -> str:
+    bound, replicas = decided
+    match bound:
+        case Bound.HELD:
+            return f"{need}; {held} were needed within the last {hold_s:.0f} s, for which replicas are held"
+        case Bound.MAXIMUM:
+            return f"{need}; maxReplicas allows {replicas}"
+        case Bound.MINIMUM:
+            return f"{need}; minReplicas asks for {replicas}"
+        case Bound.BACKLOG:
+            return f"{need} with the requests that wait"
+    return need

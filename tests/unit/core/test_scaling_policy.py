@@ -1,0 +1,177 @@
+"""The number of replicas: bounds, reasons, and that load, clock and memory alone decide."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelfleet.core.scaling.policy import Bound, Decision, Memory, Sample, Terms, decide
+
+TERMS = Terms(
+    knee_rps=2.0,
+    share=0.99,
+    mean_input_tokens=1000.0,
+    mean_output_tokens=100.0,
+    prompt_part=0.5,
+    cold_start_s=180.0,
+    min_replicas=1,
+    max_replicas=20,
+)
+TICK_S = 5.0
+
+
+def sample(now_s: float, rate_rps: float, serving: int, *, good: float = 1.0, waiting: int = 0) -> Sample:
+    """A tick of mean requests at a rate, of which a share was good."""
+    count = round(rate_rps * TICK_S)
+    return Sample(
+        now_s=now_s,
+        arrivals=count,
+        input_tokens=count * 1000,
+        ended=count,
+        good=round(count * good),
+        finished=count,
+        output_tokens=count * 100,
+        serving=serving,
+        pending_s=(),
+        waiting=waiting,
+    )
+
+
+def film(rates: list[float], *, terms: Terms = TERMS, good: float = 1.0) -> tuple[list[Decision], Memory]:
+    """The decisions over ticks at these rates, with replicas that serve at once and are late above their knee."""
+    memory, serving, decisions = Memory(), terms.min_replicas, []
+    for number, rate in enumerate(rates):
+        share = good if rate <= serving * terms.knee_rps else 0.5 * good
+        decision, memory = decide(sample((number + 1) * TICK_S, rate, serving, good=share), memory, terms)
+        serving = decision.replicas
+        decisions.append(decision)
+    return decisions, memory
+
+
+def test_a_steady_load_gets_what_its_knee_asks_for_within_the_margin() -> None:
+    decisions, _ = film([10.0] * 800)
+
+    assert {decision.replicas for decision in decisions[200:]} <= {4, 5, 6}
+    assert {decision.bound for decision in decisions[200:]} <= {Bound.LOAD, Bound.HELD}
+
+
+def test_noise_of_five_percent_moves_the_number_by_one_at_most_and_not_within_a_cold_start() -> None:
+    rates = [10.0 * (1.05 if number % 7 < 3 else 0.95) for number in range(1600)]
+    decisions, _ = film(rates)
+    numbers = [decision.replicas for decision in decisions]
+
+    ticks = round(TERMS.cold_start_s / TICK_S)
+    ups = [at for at in range(401, 1600) if numbers[at] > numbers[at - 1]]
+    assert all(min(numbers[at : at + ticks]) == numbers[at] for at in ups)
+    assert max(numbers[400:]) - min(numbers[400:]) <= 1
+
+
+def test_a_step_up_is_answered_within_a_minute() -> None:
+    decisions, _ = film([4.0] * 200 + [16.0] * 12)
+
+    assert decisions[-1].replicas >= 8
+
+
+def test_replicas_leave_only_when_none_was_needed_for_a_cold_start() -> None:
+    decisions, _ = film([16.0] * 200 + [2.0] * 60)
+
+    high = decisions[199].replicas
+    assert decisions[199 + 35].replicas == high
+    assert decisions[199 + 35].bound is Bound.HELD
+    assert "were needed within the last 180 s" in decisions[199 + 35].reason
+    assert decisions[-1].replicas < high
+
+
+def test_replicas_are_held_longer_after_a_load_that_outran_the_cold_start() -> None:
+    slow = replace(TERMS, cold_start_s=60.0)
+    memory, serving, now_s, replicas = Memory(), 2, 0.0, []
+    for number in range(300):
+        now_s += TICK_S
+        rate = 16.0 if 40 <= number < 100 else 2.0
+        serving = 2 if number < 60 else replicas[-1]
+        decision, memory = decide(sample(now_s, rate, serving, good=1.0), memory, slow)
+        replicas.append(decision.replicas)
+
+    assert replicas[100 + 70] == max(replicas)
+    assert replicas[-1] < max(replicas)
+
+
+def test_longer_prompts_are_more_load_than_short_ones() -> None:
+    long = replace(sample(TICK_S * 3, 10.0, 5), input_tokens=50 * 4000)
+    _, memory = film([10.0] * 100)
+    short = replace(long, input_tokens=50 * 1000)
+    now_s = 101 * TICK_S
+    grown = [decide(replace(one, now_s=now_s + 15), memory, TERMS)[0].load_rps for one in (short, long)]
+
+    assert grown[1] > grown[0]
+
+
+def test_lateness_of_busy_replicas_raises_the_margin_and_lateness_of_idle_ones_does_not() -> None:
+    _, late = film([10.0] * 200, good=0.9, terms=replace(TERMS, max_replicas=5))
+    _, fine = film([10.0] * 200, terms=replace(TERMS, max_replicas=5))
+    idle_terms = replace(TERMS, min_replicas=20)
+    _, idle = film([10.0] * 200, good=0.9, terms=idle_terms)
+    _, idle_fine = film([10.0] * 200, terms=idle_terms)
+
+    assert late.log_margin > fine.log_margin
+    assert idle.log_margin <= max(Memory().log_margin, idle_fine.log_margin)
+
+
+@pytest.mark.parametrize(
+    "rate, terms, bound, words",
+    [
+        pytest.param(100.0, TERMS, Bound.MAXIMUM, "maxReplicas allows 20", id="the most"),
+        pytest.param(1.0, replace(TERMS, min_replicas=4), Bound.MINIMUM, "minReplicas asks for 4", id="the least"),
+        pytest.param(10.0, TERMS, Bound.LOAD, "at 2 a replica need", id="the load"),
+    ],
+)
+def test_the_bound_that_won_is_in_the_reason(rate: float, terms: Terms, bound: Bound, words: str) -> None:
+    decisions, _ = film([rate] * 200, terms=terms)
+
+    assert decisions[-1].bound is bound
+    assert words in decisions[-1].reason
+
+
+def test_a_day_without_any_load_holds_the_minimum() -> None:
+    decisions, _ = film([0.0] * 2000)
+
+    assert {decision.replicas for decision in decisions} == {1}
+
+
+_TICKS = st.lists(
+    st.tuples(st.floats(0, 60), st.floats(0, 1), st.integers(0, 500), st.floats(0.5, 120)), min_size=1, max_size=60
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(_TICKS, st.integers(1, 6), st.integers(6, 30), st.sampled_from([60.0, 180.0, 600.0]))
+def test_bounds_hold_there_is_a_reason_and_the_same_world_gives_the_same_answer(
+    ticks: list[tuple[float, float, int, float]], low: int, high: int, cold_start_s: float
+) -> None:
+    terms = replace(TERMS, min_replicas=low, max_replicas=high, cold_start_s=cold_start_s)
+    runs = []
+    for _ in range(2):
+        memory, now_s, serving, run = Memory(), 0.0, low, []
+        for rate, good, waiting, gap_s in ticks:
+            now_s += gap_s
+            decision, memory = decide(sample(now_s, rate, serving, good=good, waiting=waiting), memory, terms)
+            serving = decision.replicas
+            run.append(decision)
+        runs.append((run, memory))
+
+    assert runs[0] == runs[1]
+    assert all(low <= decision.replicas <= high and decision.reason for decision in runs[0][0])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.floats(0, 30), min_size=2, max_size=120), st.integers(0, 200), st.integers(0, 200))
+def test_more_load_never_asks_for_fewer_replicas_on_the_same_memory(rates: list[float], one: int, other: int) -> None:
+    decisions, memory = film(rates)
+    now_s = (len(rates) + 3) * TICK_S
+    asked = []
+    for count in sorted((one, other)):
+        now = replace(sample(now_s, 0.0, decisions[-1].replicas), arrivals=count, input_tokens=1000 * count)
+        asked.append(decide(now, memory, TERMS)[0].replicas)
+
+    assert asked[0] <= asked[1]
