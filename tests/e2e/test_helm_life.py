@@ -154,6 +154,7 @@ def test_a_rollback_restarts_no_pod_and_the_version_before_goes_on(site, release
     follows_scaling(site)
 
 
+@pytest.mark.thorough
 def test_after_a_rollback_the_upgrade_works_again(site, release, current):
     with serving(site):
         release.upgrade(current)

@@ -129,10 +129,10 @@ async def _installed_aiperf() -> Path:
         if uv is None:
             raise RuntimeError("uv is missing; `make setup` installs it")
         lock = Path(__file__).with_name("aiperf.lock")
-        await _run([str(uv), "venv", "--quiet", "--clear", "--python", "3.11", str(home)], home.parent, {})
+        await _run([str(uv), "venv", "--quiet", "--clear", "--python", "3.11", str(home)], home.parent, os.environ)
         python = str(home / "bin" / "python")
         install = [str(uv), "pip", "install", "--quiet", "--no-deps", "--python", python, "-r", str(lock)]
-        await _run(install, home.parent, {"HOME": os.environ["HOME"]})
+        await _run(install, home.parent, os.environ)  # with what this machine says of certificates and mirrors
     return program
 
 
