@@ -35,7 +35,7 @@ def goodput(results: Mapping[str, Any]) -> list[str]:
         *map(line, results["runs"]),
         "",
         *([f"Ended early: {len(results['runs'])} of {_RUNS} runs.", ""] if len(results["runs"]) < _RUNS else []),
-        *(line for one in results["notRun"] for line in (f"Not run: {one.split(chr(58))[0]}; the command says why.", "")),
+        *(f"Not run: {one.partition(':')[0]}; the command says why.\n" for one in results["notRun"]),
         "Requests judged differently, each with the time that decided:",
         "",
         *(
