@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,8 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from modelfleet_worker import processes
-from worker_process import Worker, free_port
+from worker_process import Worker, ending, free_port
 
 NODES = ("node-a", "node-b", "node-c")
 
@@ -71,12 +69,5 @@ async def _member(folder: Path, plan: Any, env: dict[str, str], port: int) -> As
         with (folder / "log").open("wb") as log:
             own = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": ""}
             process = subprocess.Popen(command, stdout=log, stderr=log, env=own | env, cwd=folder)  # noqa: ASYNC220
-        worker = Worker(process, folder, ports)
-        try:
+        async with ending(Worker(process, folder, ports)) as worker:
             yield worker
-        finally:
-            await worker.session.close()
-            for pid in [process.pid, *worker.below] if process.poll() is None else []:
-                if not processes.is_resource_tracker(pid):
-                    os.kill(pid, signal.SIGKILL)
-            process.wait()

@@ -213,7 +213,17 @@ async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
         process = subprocess.Popen(  # noqa: ASYNC220 (starts at once; the loop's own watcher is not under test)
             command, stdout=log, stderr=log, env=env, cwd=folder
         )
-    worker = Worker(process, folder, ports)
+    try:
+        async with ending(Worker(process, folder, ports)) as worker:
+            yield worker
+    finally:
+        shutil.rmtree(scratch)
+
+
+@asynccontextmanager
+async def ending(worker: Worker) -> AsyncIterator[Worker]:
+    """Nothing of the worker is left after the block."""
+    process = worker.process
     try:
         yield worker
     finally:
@@ -222,7 +232,6 @@ async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
             if not processes.is_resource_tracker(pid):  # those end by themselves, once they removed the shared memory
                 os.kill(pid, signal.SIGKILL)
         process.wait()
-        shutil.rmtree(scratch)
 
 
 def free_port() -> int:

@@ -34,12 +34,7 @@ class Surroundings:
 def argv(plan: Plan, around: Surroundings) -> list[str]:
     """An argument list; never goes through a shell. Ours come last, so that they win."""
     return [
-        around.python,
-        "-m",
-        "vllm.entrypoints.cli.main",
-        "serve",
-        plan.model_path,
-        *plan.args,
+        *_serve(plan, around.python),
         *(argument for each in around.equipment for argument in each.args),
         f"--host={around.host}",
         f"--port={around.port}",
@@ -65,12 +60,15 @@ def environment(plan: Plan, around: Surroundings, own: Mapping[str, str]) -> dic
 def follower_argv(plan: Plan, python: str, group_args: tuple[str, ...]) -> list[str]:
     """An argument list for a member that has no API: neither ports nor a gate."""
     return [
-        *(python, "-m", "vllm.entrypoints.cli.main", "serve", plan.model_path),
-        *plan.args,
+        *_serve(plan, python),
         *group_args,
         "--served-model-name",
         *plan.served_names,
     ]
+
+
+def _serve(plan: Plan, python: str) -> tuple[str, ...]:
+    return (python, "-m", "vllm.entrypoints.cli.main", "serve", plan.model_path, *plan.args)
 
 
 def base_environment(plan: Plan, scratch: str, own: Mapping[str, str]) -> dict[str, str]:

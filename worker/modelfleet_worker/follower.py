@@ -5,8 +5,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from modelfleet_worker.member import Member, engine_args, engine_environment
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress, State
+from modelfleet_worker.status import served
 from modelfleet_worker.supervisor import KILL_TIMEOUT_S, STOP_TIMEOUT_S, Places
 from modelfleet_worker.waiting import first, in_thread
 
@@ -198,20 +198,13 @@ class Follower:
         self._progress.enter(Phase.BOOT, time.monotonic())
         return engine
 
-    @asynccontextmanager
-    async def _status_port(self) -> AsyncIterator[None]:
+    def _status_port(self) -> AbstractAsyncContextManager[None]:
         app = web.Application()
         app.router.add_get("/startupz", self._startup)
         app.router.add_get("/livez", self._alive)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._metrics)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, port=self._places.status_port).start()
-            yield
-        finally:
-            await runner.cleanup()
+        return served(app, self._places.status_port)
 
     async def _startup(self, _: web.Request) -> web.Response:
         return self._answer(self._progress.phase is None)

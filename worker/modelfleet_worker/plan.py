@@ -1,12 +1,12 @@
 """The worker's plan: what to serve, with which engine, and how long to wait. Parsed from plan.json. Pure."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from modelfleet_worker.json_fields import Reader
 
 
 class PlanError(Exception):
@@ -71,7 +71,7 @@ def parse_plan(text: str) -> Plan:
         root = json.loads(text)
     except ValueError as error:
         raise PlanError(f"plan.json is not JSON: {error}") from error
-    read = _Reader(root)
+    read = Reader(root, "plan.json", PlanError)
     return Plan(
         revision=read.field("revision", _text, ""),
         model_path=read.field("model.path", _path),
@@ -95,37 +95,14 @@ def parse_plan(text: str) -> Plan:
     )
 
 
-def _group(read: "_Reader") -> Group | None:
-    nodes = read.field("group.nodes", _count, 1)
+def _group(read: Reader) -> Group | None:
+    nodes = read.field("group.nodes", _whole, 1)
     if nodes == 1:
         return None
-    data = read.field("group.data", _count, 1)
+    data = read.field("group.data", _whole, 1)
     if data % nodes and nodes % data:
         raise PlanError(f"plan.json: group.data must divide group.nodes or be a multiple of it: {data} and {nodes}")
     return Group(nodes=nodes, data=data, master_port=read.field("group.masterPort", _port))
-
-
-_REQUIRED: Any = object()
-
-
-class _Reader:
-    def __init__(self, root: Any) -> None:
-        self._root = root
-
-    def field(self, path: str, convert: Callable[[Any], T], default: Any = _REQUIRED) -> T:
-        """The value at a dotted path, checked by `convert`, whose ValueError says what would work."""
-        value = self._root
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None:
-            if default is _REQUIRED:
-                raise PlanError(f"plan.json: {path} is missing")
-            missing: T = default
-            return missing
-        try:
-            return convert(value)
-        except ValueError as error:
-            raise PlanError(f"plan.json: {path} must be {error}, not {json.dumps(value)[:200]}") from error
 
 
 def _text(value: Any) -> str:
@@ -174,12 +151,6 @@ def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         raise ValueError("a number of seconds of at least 0")
     return float(value)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a whole number of at least 1")
-    return value
 
 
 def _port(value: Any) -> int:

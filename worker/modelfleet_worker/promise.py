@@ -5,12 +5,12 @@ Pure. Standard library only: the gate reads it in the engine's Python too.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from modelfleet_worker.json_fields import Reader
 
 
 class PromiseError(Exception):
@@ -71,53 +71,42 @@ def parse_promise(text: str) -> Promise:
     listed = root.get("objectives")
     if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
         raise PromiseError("promise.json: objectives must be a list of at least one object")
+    read = _reader(root)
     return Promise(
-        digest=_field(root, "digest", _digest),
+        digest=read.field("digest", _digest),
         objectives=tuple(_objective(one, f"objectives[{index}].") for index, one in enumerate(listed)),
-        callers=frozenset(_field(root, "callers", _texts, ())),
-        hold=_field(root, "hold", _hold, None),
+        callers=frozenset(read.field("callers", _texts, ())),
+        hold=read.field("hold", _hold, None),
     )
+
+
+def _reader(root: Mapping[str, Any], where: str = "") -> Reader:
+    return Reader(root, "promise.json", PromiseError, where)
 
 
 def _hold(value: Any) -> Hold:
     if not isinstance(value, dict):
         raise ValueError("an object")
+    read = _reader(value, "hold.")
     return Hold(
-        header=_field(value, "header", _text, where="hold.").lower(),
-        values=frozenset(_field(value, "values", _texts, where="hold.")),
-        max_gap_s=_field(value, "maxGap_s", _seconds, where="hold."),
-        max_share_of_cache=_field(value, "maxShareOfCache", _part, where="hold."),
+        header=read.field("header", _text).lower(),
+        values=frozenset(read.field("values", _texts)),
+        max_gap_s=read.field("maxGap_s", _seconds),
+        max_share_of_cache=read.field("maxShareOfCache", _part),
     )
 
 
 def _objective(value: Mapping[str, Any], where: str) -> Objective:
+    read = _reader(value, where)
     return Objective(
-        name=_field(value, "name", _text, where=where),
-        ttft_s=_field(value, "ttft_s", _seconds, where=where),
-        tpot_s=_field(value, "tpot_s", _seconds, where=where),
-        input_max_tokens=_field(value, "inputMaxTokens", _tokens, None, where=where),
-        input_edges=_field(value, "inputEdges", _edges, (), where=where),
-        output_edges=_field(value, "outputEdges", _edges, (), where=where),
-        first_caller_waits_s=_field(value, "firstCallerWaits_s", _seconds, None, where=where),
+        name=read.field("name", _text),
+        ttft_s=read.field("ttft_s", _seconds),
+        tpot_s=read.field("tpot_s", _seconds),
+        input_max_tokens=read.field("inputMaxTokens", _tokens, None),
+        input_edges=read.field("inputEdges", _edges, ()),
+        output_edges=read.field("outputEdges", _edges, ()),
+        first_caller_waits_s=read.field("firstCallerWaits_s", _seconds, None),
     )
-
-
-_REQUIRED: Any = object()
-
-
-def _field(
-    value: Mapping[str, Any], key: str, convert: Callable[[Any], T], default: Any = _REQUIRED, *, where: str = ""
-) -> T:
-    found = value.get(key)
-    if found is None:
-        if default is _REQUIRED:
-            raise PromiseError(f"promise.json: {where}{key} is missing")
-        absent: T = default
-        return absent
-    try:
-        return convert(found)
-    except ValueError as error:
-        raise PromiseError(f"promise.json: {where}{key} must be {error}, not {json.dumps(found)[:200]}") from error
 
 
 def _text(value: Any) -> str:

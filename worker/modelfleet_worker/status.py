@@ -1,7 +1,8 @@
 """The status port: probes for the kubelet, a compact metrics page for the operator, the engine's for Prometheus."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,18 @@ from modelfleet_worker.engine_api import EngineApi
 from modelfleet_worker.gate_state import Board
 from modelfleet_worker.parts import Part
 from modelfleet_worker.state import Progress, State
+
+
+@asynccontextmanager
+async def served(app: web.Application, port: int) -> AsyncIterator[None]:
+    """Serves `app` inside the block. Raises OSError if the port cannot be opened."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        yield
+    finally:
+        await runner.cleanup()
 
 
 class Status:

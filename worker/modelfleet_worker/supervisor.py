@@ -6,12 +6,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from aiohttp import web
 
 from modelfleet_worker import assembly, command, processes, starting
 from modelfleet_worker.drain import Drain
@@ -26,7 +23,7 @@ from modelfleet_worker.plan import Plan
 from modelfleet_worker.serving import Server
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress, State
-from modelfleet_worker.status import Status
+from modelfleet_worker.status import Status, served
 from modelfleet_worker.waiting import first
 from modelfleet_worker.watching import Watchers, explained, watchers
 
@@ -206,16 +203,9 @@ class Supervisor:
         """What is left of the start's deadline."""
         return max(0.0, self._deadline_s - time.monotonic())
 
-    @asynccontextmanager
-    async def _status_port(self) -> AsyncIterator[None]:
-        app = Status(self._plan.revision, self._progress, self._board, self._api, self._parts).app()
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, port=self._places.status_port).start()
-            yield
-        finally:
-            await runner.cleanup()
+    def _status_port(self) -> AbstractAsyncContextManager[None]:
+        status = Status(self._plan.revision, self._progress, self._board, self._api, self._parts)
+        return served(status.app(), self._places.status_port)
 
 
 async def _breaks(engine: Engine, found: Watchers) -> None:

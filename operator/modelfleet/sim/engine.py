@@ -15,8 +15,6 @@ from math import sqrt
 from modelfleet.sim.pace import Pace
 from modelfleet.sim.requests import End, Outcome, Request
 
-_NEVER = float("inf")
-
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSpec:

@@ -7,7 +7,6 @@ limit for everybody, plain Deployments with 1,000 pods. Prints what it measured,
 
 import argparse
 import asyncio
-import json
 import re
 import time
 import urllib.request
@@ -20,12 +19,21 @@ from typing import Any
 from client import Client, Seen
 from fleet import GROUP, Fleet
 from operator_process import Operator
-from scale import BURST, OURS, PLAIN, QPS, account, claim, kubectl, plain_deployment, quantile
+from scale import (
+    BURST,
+    OURS,
+    PLAIN,
+    QPS,
+    account,
+    claim,
+    on_a_cluster,
+    plain_deployment,
+    quantile,
+    tell,
+)
 
-from cluster_fixtures import apply_crds
 from modelfleet.api import names
 from modelfleet_local import Cluster, Options, kwok
-from modelfleet_local.progress import Clocked
 
 REST_S = 30.0
 PATIENCE_S = 2400.0
@@ -59,20 +67,9 @@ def main() -> None:
         reader.add_argument(f"--{name}", type=int, default=default)
     given = vars(reader.parse_args())
     output = given.pop("output")
-    say = Clocked()
-    cluster = Cluster("bench-large", Options(owned=True), say=say)
-    cluster.up()
-    try:
-        apply_crds(cluster)
-        for namespace in (OURS, PLAIN):
-            kubectl(cluster, "create", "namespace", namespace)
-        results = asyncio.run(measure(cluster, Size(**given), say))
-    finally:
-        cluster.down()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(results, indent=1) + "\n")
-    for line in table(results):
-        print(line)
+    size = Size(**given)
+    results = on_a_cluster("bench-large", Options(owned=True), lambda cluster, say: measure(cluster, size, say))
+    tell(results, table(results), output)
 
 
 async def measure(cluster: Cluster, size: Size, say: Callable[[str], None]) -> dict[str, Any]:

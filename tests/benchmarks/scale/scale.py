@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +34,35 @@ ACCOUNT = "operator"
 _SHAPE = kwok.Shape(allocatable={"cpu": "1000", "memory": "8Ti", "pods": "400", "nvidia.com/gpu": "400"})
 _APPS = "/apis/apps/v1"
 
+Measuring = Callable[[Cluster, Callable[[str], None]], Coroutine[Any, Any, dict[str, Any]]]
+
 
 def main(output: Path) -> None:
     """Starts a cluster of its own, measures, takes it down."""
+    options = Options(kwok_nodes=6, kwok_shape=_SHAPE, audit=True, owned=True)
+    results = on_a_cluster("bench-scale", options, measure)
+    tell(results, table(results), output)
+
+
+def on_a_cluster(name: str, options: Options, measuring: Measuring) -> dict[str, Any]:
+    """What `measuring` finds on a cluster with our CRDs and both namespaces, which is taken down after it."""
     say = Clocked()
-    cluster = Cluster("bench-scale", Options(kwok_nodes=6, kwok_shape=_SHAPE, audit=True, owned=True), say=say)
+    cluster = Cluster(name, options, say=say)
     cluster.up()
     try:
         apply_crds(cluster)
         for namespace in (OURS, PLAIN):
             kubectl(cluster, "create", "namespace", namespace)
-        results = asyncio.run(measure(cluster, say))
+        return asyncio.run(measuring(cluster, say))
     finally:
         cluster.down()
+
+
+def tell(results: Mapping[str, Any], lines: Iterable[str], output: Path) -> None:
+    """Writes the figures and prints the lines."""
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(results, indent=1) + "\n")
-    for line in table(results):
+    for line in lines:
         print(line)
 
 

@@ -76,11 +76,6 @@ class Progress:
         with self._lock:
             return self._bytes, self._total
 
-    @property
-    def fetched_bytes(self) -> int:
-        """Bytes that came over the network in this start."""
-        return self._fetched
-
     def shown_in(self, folder: Path) -> None:
         """Writes to `folder` too, where waiting pods look."""
         self._also = folder / FILE

@@ -105,9 +105,9 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     """The decision at `sample.now_s`, and what to remember."""
     elapsed_s = sample.now_s - memory.last_s if memory.last_s is not None else 0.0
     memory = _measured(sample, memory, terms)
-    before = len(memory.history.bins), memory.history.open_since_s
+    open_since_s = memory.history.open_since_s
     history = memory.history.add(_work(sample, memory, terms), sample.now_s)
-    new_bins = int(history.open_since_s != before[1] and elapsed_s > 0)
+    new_bins = int(history.open_since_s != open_since_s and elapsed_s > 0)
     found, forecaster = forecast(memory.forecaster, history, new_bins, terms.cold_start_s + elapsed_s)
     margin = exp(memory.log_margin)
     level = max(found.peak, history.mean(30.0))

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from math import ceil
+from operator import attrgetter
 
 from modelfleet.sim.fleet import Observation, ReplicaView
 from modelfleet.sim.peers.series import Series
 
 Signal = Callable[[ReplicaView], float]
 
-QUEUE: Signal = lambda one: float(one.waiting)  # noqa: E731 (a table of one-liners)
-RUNNING: Signal = lambda one: float(one.running)  # noqa: E731
-KV: Signal = lambda one: one.kv_use  # noqa: E731
+QUEUE: Signal = attrgetter("waiting")
+RUNNING: Signal = attrgetter("running")
+KV: Signal = attrgetter("kv_use")
 
 
 def faster_up(now: int, wish: int, most: int = 4) -> int:
