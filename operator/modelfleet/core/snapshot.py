@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from modelfleet.core.placement.view import ClusterView
+from modelfleet.core.scaling.samples import Samples
 
 Raw = Mapping[str, Any]
 
@@ -44,7 +45,8 @@ class World:
     among the pods. `taken` are objects that hold a child's name without being in those lists (a foreign owner, or a
     child that lost its label), by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's
     serving label has been off, by pod uid. `refused` is what the API server said when it last refused one of our writes
-    (a quota, a policy), empty once everything was written.
+    (a quota, a policy), empty once everything was written. `samples` is what was measured of its workers; None where
+    nothing is measured (a preview).
 
     `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
     says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
@@ -65,6 +67,7 @@ class World:
     unread: str = "the nodes and pods of the cluster are not all read yet"
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
+    samples: Samples | None = None
     refused: str = ""
     settings: Settings
     now: datetime
