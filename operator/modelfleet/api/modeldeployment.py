@@ -11,6 +11,7 @@ from modelfleet.api.model import Model
 from modelfleet.api.placement import Spread
 from modelfleet.api.quantization import Quantization
 from modelfleet.api.rollout import Rollout
+from modelfleet.api.schedules import Schedule
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.sessions import Sessions
 from modelfleet.api.sources import ClaimSource
@@ -170,6 +171,7 @@ class ScalingMode(StrEnum):
     """Who decides the number of replicas."""
 
     ACTIVE = "Active"
+    ADVISORY = "Advisory"
     MANUAL = "Manual"
 
 
@@ -181,12 +183,15 @@ class Scaling(ApiModel):
     max_replicas: Replicas
     """The most replicas, at least minReplicas."""
     mode: ScalingMode = ScalingMode.ACTIVE
-    """Who decides inside the bounds: the operator (Active) or `replicas` (Manual). Default: Active."""
+    """Who decides inside the bounds: the operator, by what it measures (Active), `replicas` (Manual), or nobody
+    (Advisory: the declared load is served, and status says what Active would do). Default: Active."""
     replicas: Annotated[Replicas, Field(json_schema_extra={"default": 1})] = 1
     """What `kubectl scale` and other scalers write. Counts only in mode Manual, inside the bounds."""
     max_accelerators: Annotated[int, whole(1, 100_000)] | None = None
     """The most accelerators of all replicas together; fewer replicas run where maxReplicas would need more. Default: no
     such bound."""
+    schedules: Annotated[tuple[Schedule, ...], Field(max_length=16)] = ()
+    """Times in which at least so many replicas are kept. Not in mode Manual. Default: none."""
 
 
 class SpeculationMode(StrEnum):

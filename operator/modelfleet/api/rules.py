@@ -117,6 +117,14 @@ _FIELDS: tuple[Rule[Any], ...] = (
         "maxReplicas",
     ),
     Rule(
+        "a-schedule-is-up-to-max",
+        Scaling,
+        "!has(self.schedules) || self.schedules.all(s, s.minReplicas <= self.maxReplicas)",
+        lambda it: all(each.min_replicas <= it.max_replicas for each in it.schedules),
+        "a schedule's minReplicas must not be above maxReplicas",
+        "schedules",
+    ),
+    Rule(
         "a-rollout-can-move",
         Rollout,
         "!has(self.maxSurge) || self.maxSurge > 0 || !has(self.maxUnavailable) || self.maxUnavailable > 0",
