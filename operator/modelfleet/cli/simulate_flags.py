@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--failures-per-hour", default="0", metavar="RATE", help="of one replica; default: 0")
     parser.add_argument("--routing", type=Routing, choices=list(Routing), default=Routing.RANDOM, metavar="HOW",
                         help="random (a Service) or least-of-two (a load-aware router); default: random")  # fmt: skip
+    parser.add_argument(
+        "--admission", choices=("plan", "none"), default="plan", metavar="HOW",
+        help="plan: engines refuse above a plan's limits, lowered until overload keeps 90%% of the knee's goodput;"
+        " none: everything queues; default: plan",
+    )  # fmt: skip
     trace = parser.add_argument_group("of the trace")
     trace.add_argument("--series", metavar="NAME", help="of a file with several; default: the first")
     trace.add_argument("--from-hour", default="0", metavar="HOUR", help="where to begin; default: 0")
@@ -99,6 +104,7 @@ def setting_of(arguments: argparse.Namespace) -> Setting:
         capacity_error=_error(arguments.capacity_error),
         failures_per_hour=_number("--failures-per-hour", arguments.failures_per_hour, 0, 60),
         routing=arguments.routing,
+        admission=arguments.admission == "plan",
     )
 
 

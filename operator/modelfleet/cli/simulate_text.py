@@ -32,6 +32,8 @@ def _world(world: World, notes: Sequence[str]) -> dict[str, Any]:
         "acceleratorsPerReplica": site.accelerators_per_replica,
         "kneePerReplica_rps": round(world.knee_rps, 4),
         "kvCacheTokens": site.engine.kv_tokens,
+        "mostInFlightPerReplica": site.engine.in_flight,
+        "mostQueuedTokensPerReplica": site.engine.queued_tokens,
         "firstReplicas": site.first_replicas,
         "notes": [*world.trace.notes, *notes],
     }
