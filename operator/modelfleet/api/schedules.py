@@ -74,7 +74,7 @@ class TimeZone(Value):
     )
 
 
-class WeekAtMost(PositiveDuration):
+class DurationUpToAWeek(PositiveDuration):
     """A duration of at most a week."""
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class Schedule(ApiModel):
     """When it begins, such as "0 8 * * 1-5"."""
     time_zone: TimeZone = TimeZone("UTC")
     """The time zone of `cron`, such as Europe/Berlin. Default: UTC."""
-    duration: WeekAtMost
+    duration: DurationUpToAWeek
     """How long it lasts, such as 10h, at most a week."""
     min_replicas: Annotated[int, whole(1, 1000)]
     """The fewest replicas meanwhile, up to maxReplicas."""
