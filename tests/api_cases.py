@@ -7,6 +7,7 @@ from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
 from api_rollout_cases import ROLLOUT_BAD, ROLLOUT_GOOD
 from api_scaling_cases import SCALING_BAD, SCALING_GOOD
 from api_session_cases import SESSION_BAD, SESSION_GOOD
+from api_to_zero_cases import TO_ZERO_BAD, TO_ZERO_GOOD
 from api_weight_cases import WEIGHT_BAD, WEIGHT_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
@@ -74,6 +75,7 @@ GOOD = (
     *PLANNER_GOOD,
     *SCALING_GOOD,
     *SESSION_GOOD,
+    *TO_ZERO_GOOD,
     *WEIGHT_GOOD,
     *ROLLOUT_GOOD,
 )
@@ -162,12 +164,6 @@ _FIELDS = (
         "spec.objectives",
         "an objective's inputTokens.max (without it p95) must not be above model.maxContextTokens: such a prompt is"
         " refused",
-    ),
-    Bad(
-        "scaling to zero",
-        {"spec.scaling.minReplicas": 0},
-        "spec.scaling.minReplicas",
-        "minReplicas must be at least 1: scaling to zero does not work in this version (it comes with scaling.toZero)",
     ),
     Bad(
         "bounds the wrong way round",
@@ -331,4 +327,15 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + ROLLOUT_BAD + SCALING_BAD + SESSION_BAD + WEIGHT_BAD
+BAD = (
+    VALUES
+    + _FIELDS
+    + _ENGINE
+    + ENGINE_BAD
+    + PLANNER_BAD
+    + ROLLOUT_BAD
+    + SCALING_BAD
+    + SESSION_BAD
+    + TO_ZERO_BAD
+    + WEIGHT_BAD
+)

@@ -26,6 +26,7 @@ from modelfleet.api.strings import (
     ImageName,
     ObjectName,
 )
+from modelfleet.api.to_zero import FirstCaller, ToZero
 from modelfleet.api.values import PositiveDuration, Price, Rate, Share
 
 _E2E = "e2eLatency"
@@ -94,6 +95,9 @@ class Objective(ApiModel):
     """Required. Longest mean time per output token after the first, such as 50ms."""
     share: Share = Share("99%")
     """The share of requests that must keep both, above 0% and below 100%. Default: 99%."""
+    first_caller: FirstCaller = FirstCaller.COUNTS
+    """Whether a request that arrives while no replica runs (scaling.toZero) counts in the promise. Excused: it is
+    counted apart, against toZero.firstCallerWaits. Default: Counts."""
     load: Annotated[
         Load,
         Needed(
@@ -179,7 +183,7 @@ class Scaling(ApiModel):
     """How many replicas there are."""
 
     min_replicas: Replicas
-    """The fewest replicas, at least 1."""
+    """The fewest replicas; 0 with toZero, else at least 1."""
     max_replicas: Replicas
     """The most replicas, at least minReplicas."""
     mode: ScalingMode = ScalingMode.ACTIVE
@@ -192,6 +196,8 @@ class Scaling(ApiModel):
     such bound."""
     schedules: Annotated[tuple[Schedule, ...], Field(max_length=16)] = ()
     """Times in which at least so many replicas are kept. Not in mode Manual. Default: none."""
+    to_zero: ToZero | None = None
+    """On which conditions no replica runs; needs minReplicas 0. Default: at least minReplicas always run."""
 
 
 class SpeculationMode(StrEnum):

@@ -4,7 +4,9 @@ docs/conditions.md is generated from here. A reason is never renamed and never r
 first of Accepted, Planned and Available that is not True, so it is not listed for each.
 """
 
+from modelfleet.api import rollout_reasons as rollouts
 from modelfleet.api import standings as at
+from modelfleet.api import zero_reasons as zero
 from modelfleet.api.told import EventReason as EventReason
 from modelfleet.api.told import ScalingReason as ScalingReason
 
@@ -339,38 +341,11 @@ class Reason(at.Documented):
 
     # The movement
     ROLLING_OUT = "RollingOut", (at.PROGRESSING,), "Replicas of a new revision replace those of an older one.", "Wait."
-    ROLLOUT_PAUSED = (
-        "RolloutPaused",
-        (at.PROGRESS_UNKNOWN,),
-        "spec.rollout.paused is set while replicas of another revision run, so none is replaced.",
-        "To go on set spec.rollout.paused to false, or `modelfleet rollout resume NAME`.",
-    )
-    PROGRESS_DEADLINE_EXCEEDED = (
-        "ProgressDeadlineExceeded",
-        (at.NOT_PROGRESSING,),
-        "In a rollout no further new replica came to serve for spec.rollout.progressDeadline. Old ones go on serving.",
-        "Mend what the message names, or set the spec back. A longer start needs a longer progressDeadline.",
-    )
-    PROMISE_BROKEN = (
-        "PromiseBroken",
-        (at.NOT_PROGRESSING,),
-        "Replicas of the new revision break the promise for certain, while those of the old one keep it.",
-        "Set the spec back, or change what makes the new revision slower.",
-    )
-    ROLLED_BACK = (
-        "RolledBack",
-        (at.NOT_PROGRESSING,),
-        "The revision of this spec did not serve, so the one before it serves in its place; the message says why.",
-        "Mend what the message names and change the spec, or set it back. To try the same spec again set"
-        " spec.rollout.paused to true and then to false. spec.rollout.onFailure Hold gives no revision up.",
-    )
-    CORDONED_NODE = (
-        "CordonedNode",
-        (at.PROGRESSING, at.NOT_PROGRESSING),
-        "A replica stands on a node that is cordoned. It is replaced elsewhere before it ends; where there is no room"
-        " for that, it stays.",
-        "Wait, or free or add a node that fits. To let it end first set spec.rollout.maxUnavailable to 1.",
-    )
+    ROLLOUT_PAUSED = rollouts.ROLLOUT_PAUSED
+    PROGRESS_DEADLINE_EXCEEDED = rollouts.PROGRESS_DEADLINE_EXCEEDED
+    PROMISE_BROKEN = rollouts.PROMISE_BROKEN
+    ROLLED_BACK = rollouts.ROLLED_BACK
+    CORDONED_NODE = rollouts.CORDONED_NODE
     SCALING = "Scaling", (at.PROGRESSING,), "The number of replicas is changing.", "Wait."
     DRAINING = "Draining", (at.PROGRESSING,), "Replicas finish their requests before they end.", "Wait."
     SETTLED = (
@@ -379,6 +354,15 @@ class Reason(at.Documented):
         "The cluster is as the spec wants it; there is nothing to move.",
         _NOTHING,
     )
+
+    # To zero and back
+    CAPACITY_MAY_NOT_RETURN = zero.CAPACITY_MAY_NOT_RETURN
+    AT_ZERO = zero.AT_ZERO
+    WAKING = zero.WAKING
+    GOING_TO_ZERO = zero.GOING_TO_ZERO
+    ACTIVATOR_SILENT = zero.ACTIVATOR_SILENT
+    WAKE_FAILED = zero.WAKE_FAILED
+    ZERO_BY_HAND = zero.ZERO_BY_HAND
 
     # The whole
     SERVING = "Serving", (at.READY,), "A request sent now would be answered.", _NOTHING

@@ -30,6 +30,7 @@ from modelfleet.api.rollout import Rollout
 from modelfleet.api.rule import Code, Rule
 from modelfleet.api.schema import ApiModel, Needed, Refused
 from modelfleet.api.sources import Scheme
+from modelfleet.api.to_zero_rules import TO_ZERO
 
 Place = tuple[str | int, ...]
 
@@ -99,14 +100,6 @@ _FIELDS: tuple[Rule[Any], ...] = (
         "an objective's inputTokens.max (without it p95) must not be above model.maxContextTokens: such a prompt is"
         " refused",
         "objectives",
-    ),
-    Rule(
-        "at-least-one-replica",
-        Scaling,
-        "self.minReplicas >= 1",
-        lambda it: it.min_replicas >= 1,
-        "minReplicas must be at least 1: scaling to zero does not work in this version (it comes with scaling.toZero)",
-        "minReplicas",
     ),
     Rule(
         "min-up-to-max",
@@ -292,7 +285,7 @@ _SESSIONS: tuple[Rule[Any], ...] = (
     ),
 )
 
-CHECKS: tuple[Rule[Any], ...] = _FIELDS + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS + _SESSIONS
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + TO_ZERO + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS + _SESSIONS
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 
