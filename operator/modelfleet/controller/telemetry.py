@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -89,6 +89,12 @@ class LoopLag:
             self.lag_s = max(loop.time() - due, self.lag_s / 2)
 
 
+class Exposed(Protocol):
+    """What has series to show."""
+
+    registry: CollectorRegistry
+
+
 @dataclass
 class Health:
     """What the probes answer. Each check returns None, or why not, in one sentence."""
@@ -97,7 +103,7 @@ class Health:
     ready: list[Callable[[], str | None]] = field(default_factory=list)
 
 
-async def serve(metrics: Metrics, health: Health, host: str | None, port: int) -> tuple[web.AppRunner, int]:
+async def serve(metrics: Exposed, health: Health, host: str | None, port: int) -> tuple[web.AppRunner, int]:
     """Serves /metrics, /healthz and /readyz; the port that was bound (0 asks for any). OSError: it is taken."""
 
     async def exposition(_: web.Request) -> web.Response:
