@@ -7,6 +7,7 @@ from pydantic import Field
 
 from modelfleet.api.conditions import Condition
 from modelfleet.api.schema import ApiModel, Instant, Unique, whole
+from modelfleet.api.zero_status import ColdStart, Demands, ZeroStatus
 
 Count = Annotated[int, whole(0)]
 
@@ -212,3 +213,9 @@ class ModelDeploymentStatus(ApiModel):
     """What the plan costs. Absent where nothing is predicted."""
     model: ModelReport | None = None
     """What the model is made of. Absent where it was not read."""
+    to_zero: ZeroStatus | None = None
+    """How scaling to zero stands. Absent without spec.scaling.toZero."""
+    cold_start: ColdStart | None = None
+    """How long a start takes. Absent until one was measured or runs, and without spec.scaling.toZero."""
+    demand: Demands | None = None
+    """Requests that wait in activators; written by them, one entry each."""

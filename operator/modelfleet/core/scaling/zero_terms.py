@@ -23,7 +23,7 @@ def may_not_return(deployment: ModelDeployment, classes: Iterable[AcceleratorCla
             named = ", ".join(str(supply.name) for supply in supplies)
             return (
                 f"spec.scaling.toZero: class {each.metadata.name} has only supplies that cannot be reacquired"
-                f" ({named}), so a model that gives them back may not get them again; leave toZero out and write minReplicas of at"
-                " least 1, or name another class"
+                f" ({named}), so a model that gives them back may not get them again; leave toZero out and write"
+                " minReplicas of at least 1, or name another class"
             )
     return ""

@@ -1,0 +1,107 @@
+"""What NAME-state holds about going to zero (zero.json): inputs to decisions that no other object holds. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from modelfleet.api.zero_status import ZeroState
+from modelfleet.core import raw
+
+TRIES = 5
+"""Wakes in a row that may fail with growing back-offs; then one is tried in LONGEST_S."""
+
+FIRST_S, LONGEST_S = 10.0, 900.0
+"""Back-offs after a wake that failed: 10 s, 20 s, 40 s, 80 s; from the fifth on 900 s."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """Wakes in a row that failed: how many, when the last did, of which generation of the spec, and why."""
+
+    times: int
+    at: datetime
+    generation: int
+    reason: str
+    message: str
+
+    @property
+    def until(self) -> datetime:
+        """When the next may be tried."""
+        doubled_s = FIRST_S * 2 ** min(self.times - 1, TRIES)
+        return self.at + timedelta(seconds=LONGEST_S if self.times >= TRIES else doubled_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What NAME-state holds. `idle_at` and `arrivals`: since when nothing came, and what replicas had counted then, by
+    uid; None before the first was ready. `woken` and `waited`: how many replicas wake, for how many requests.
+    `answered`: entries of status.demand that are served, by activator."""
+
+    state: ZeroState = ZeroState.SERVING
+    since: datetime | None = None
+    port: int | None = None
+    idle_at: datetime | None = None
+    arrivals: Mapping[str, int] = field(default_factory=dict)
+    woken: int = 0
+    waited: int = 0
+    answered: Mapping[str, str] = field(default_factory=dict)
+    failed: Failed | None = None
+
+    def with_clock(self, at: datetime, arrivals: Mapping[str, int]) -> "Kept":
+        """With the clock set to `at`, when replicas had counted `arrivals`."""
+        return replace(self, idle_at=at, arrivals=dict(arrivals))
+
+    def without_clock(self) -> "Kept":
+        """With a clock that does not run."""
+        return self if self.idle_at is None and not self.arrivals else replace(self, idle_at=None, arrivals={})
+
+
+def read_kept(entry: Mapping[str, Any]) -> Kept:
+    """What NAME-state holds; what cannot be read is as if it were not there."""
+    state = next((each for each in ZeroState if each == raw.text(entry, "state")), ZeroState.SERVING)
+    port, failed = raw.integer(entry, "port"), raw.mapping(entry, "failed")
+    at, counts = raw.instant(failed, "at"), raw.mapping(entry, "idle", "arrivals")
+    return Kept(
+        state=state,
+        since=raw.instant(entry, "since"),
+        port=port or None,
+        idle_at=raw.instant(entry, "idle", "at"),
+        arrivals={str(uid): count for uid, count in counts.items() if isinstance(count, int)},
+        woken=raw.integer(entry, "wake", "replicas"),
+        waited=raw.integer(entry, "wake", "waited"),
+        answered={str(k): str(v) for k, v in raw.mapping(entry, "answered").items()},
+        failed=Failed(
+            times=max(1, raw.integer(failed, "times", default=1)),
+            at=at,
+            generation=raw.integer(failed, "generation"),
+            reason=raw.text(failed, "reason"),
+            message=raw.text(failed, "message"),
+        )
+        if at is not None
+        else None,
+    )
+
+
+def kept_entry(kept: Kept) -> dict[str, Any]:
+    """As NAME-state holds it; `read_kept` of it gives an equal value."""
+    said: dict[str, Any] = {"state": str(kept.state)}
+    if kept.since is not None:
+        said["since"] = kept.since.isoformat()
+    if kept.port is not None:
+        said["port"] = kept.port
+    if kept.idle_at is not None:
+        said["idle"] = {"at": kept.idle_at.isoformat(), "arrivals": dict(kept.arrivals)}
+    if kept.woken:
+        said["wake"] = {"replicas": kept.woken, "waited": kept.waited}
+    if kept.answered:
+        said["answered"] = dict(kept.answered)
+    if kept.failed is not None:
+        said["failed"] = {
+            "times": kept.failed.times,
+            "at": kept.failed.at.isoformat(),
+            "generation": kept.failed.generation,
+            "reason": kept.failed.reason,
+            "message": kept.failed.message,
+        }
+    return said
