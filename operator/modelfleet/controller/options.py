@@ -7,11 +7,12 @@ POD_NAME, which the chart sets from the pod's own fields, say where the Lease is
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelfleet.api.sources import NodePath
 from modelfleet.controller.flags import PREFIX, Adder, Parser, choice, number
 from modelfleet.controller.flags import OptionsError as OptionsError
+from modelfleet.controller.metrics.settings import SamplingSettings, add_sampling, read_sampling
 from modelfleet.core.snapshot import Settings
 
 
@@ -40,6 +41,7 @@ class Options:
     api_burst: int
     start_timeout_s: float
     lease: Lease | None
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
@@ -72,6 +74,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     add("propagation-seconds", number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
     add("start-deadline-seconds", number(float, 1, 86400), "1800", "from a worker's start to its first token")
     add("node-folders", _folders, "", "folders of nodes below which file:// may name a model, separated by commas")
+    add_sampling(add)
     return _options(parser.parse_args(arguments), environment.get("POD_NAME", ""))
 
 
@@ -125,4 +128,5 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
         api_burst=read.api_burst,
         start_timeout_s=read.start_timeout_seconds,
         lease=_lease(read, holder),
+        sampling=read_sampling(read),
     )

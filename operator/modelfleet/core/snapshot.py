@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 
+from modelfleet.core.activator import Answer
 from modelfleet.core.placement.view import ClusterView
+from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.samples import Samples
 
 Raw = Mapping[str, Any]
@@ -14,7 +17,7 @@ Raw = Mapping[str, Any]
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the operator was started with; none of it moves a pinned plan. `node_folders` are those of nodes below which
-    file:// may name one."""
+    file:// may name one. `callers` are SHA-256 sums of the tokens of callers that workers trust."""
 
     worker_image: str
     image_pull_policy: str = "IfNotPresent"
@@ -22,6 +25,7 @@ class Settings:
     drain_s: float = 300.0
     start_deadline_s: float = 1800.0
     node_folders: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,9 @@ class World:
     child that lost its label), by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's
     serving label has been off, by pod uid. `refused` is what the API server said when it last refused one of our writes
     (a quota, a policy), empty once everything was written. `samples` is what was measured of its workers; None where
-    nothing is measured (a preview).
+    nothing is measured (a preview). `told_s` says for how long the measured part of the status has been as it is.
+
+    `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet.
 
     `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
     says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
@@ -68,6 +74,8 @@ class World:
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
     samples: Samples | None = None
+    told_s: float = inf
+    scaling: Kept | None = None
     refused: str = ""
     settings: Settings
     now: datetime

@@ -7,6 +7,7 @@ from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key
 from modelfleet.core.scaling.joining import Series
 from modelfleet.core.scaling.page import Origin, PageError, Slot, origin, reading
+from modelfleet.core.scaling.reading import Reading
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, Samples
 
 UNNAMED = "its page does not say which pod it is of: the worker image is older than the operator"
@@ -90,6 +91,18 @@ class Book:
         if why is not None:
             self.fail(worker.uid, why)
         return why
+
+    def read_plainly(self, uid: str) -> tuple[Reading, ...]:
+        """A pod's readings as its pages had them; none where a restart of its processes was joined over."""
+        key = self._keys.get(uid)
+        series = self._entries[key].series[uid] if key is not None else None
+        return series.pod.readings if series is not None and not series.promises else ()
+
+    @property
+    def silent(self) -> int:
+        """Followed pods that say nothing about now."""
+        now_s = self._now()
+        return sum(not series.pod.fresh(now_s) for entry in self._entries.values() for series in entry.series.values())
 
     def fail(self, uid: str, why: str) -> None:
         """A pod could not be read; what was read before ages."""

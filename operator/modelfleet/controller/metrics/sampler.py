@@ -6,13 +6,14 @@ A round that takes longer than the interval is followed by the next at once; a p
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 from zlib import crc32
 
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.exposition import Exposition
+from modelfleet.controller.metrics.prometheus import Page
 from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
@@ -107,8 +108,78 @@ class Direct:
             _log.info("a worker could not be read: %s", why, extra={"pod": worker.name})
 
 
+class Fleet(Protocol):
+    """`prometheus.Prometheus`."""
+
+    def pages(self) -> Awaitable[tuple[Page, ...]]:
+        """The pages of all workers. Raises UnreadError."""
+
+
+class Indirect:
+    """Reads every worker from Prometheus, by one query an interval."""
+
+    def __init__(self, book: Book, fleet: Fleet, interval_s: float, tally: Tally | None = None) -> None:
+        self._book, self._fleet, self._interval_s = book, fleet, interval_s
+        self.tally = tally or Tally()
+        self._trouble = ""
+
+    async def run(self) -> None:
+        """Rounds without end."""
+        now = asyncio.get_running_loop().time
+        while True:
+            began_s = now()
+            await self.round()
+            self.tally.round_s = now() - began_s
+            await asyncio.sleep(max(0.0, began_s + self._interval_s - now()))
+
+    async def round(self) -> None:
+        """One query; what it brings is in the book, and each worker that it does not bring has failed."""
+        now = asyncio.get_running_loop().time
+        asked_s = now()
+        try:
+            pages = await self._fleet.pages()
+        except UnreadError as error:
+            self._tell(str(error))
+            for worker in self._book.workers:
+                self._failed(worker, str(error))
+            return
+        self._tell("")
+        by_uid = _newest(pages)
+        for worker in self._book.workers:
+            page = by_uid.get(worker.uid)
+            why = "Prometheus has no series of it" if page is None else None
+            if page is not None:
+                why = self._book.take(worker, page.found, asked_s - page.age_s)
+            if why is None:
+                self.tally.read += 1
+            else:
+                self._failed(worker, why)
+
+    def _failed(self, worker: Worker, why: str) -> None:
+        self.tally.failed += 1
+        self._book.fail(worker.uid, why)
+
+    def _tell(self, trouble: str) -> None:
+        if trouble and trouble != self._trouble:
+            _log.warning("no samples: %s", trouble)
+        self._trouble = trouble
+
+
+def _newest(pages: Iterable[Page]) -> dict[str, Page]:
+    """By uid, where a worker was read several times (one that answers for two Prometheus) the newest.
+
+    A worker that knows no uid has no page here: its name may be that of a pod before it, whose series still stand.
+    """
+    found: dict[str, Page] = {}
+    for page in pages:
+        uid = page.origin.uid
+        if uid and (uid not in found or page.age_s < found[uid].age_s):
+            found[uid] = page
+    return found
+
+
 class Waker:
-    """Wakes keys whose samples may call for another decision or report, and no more of them than the API server bears."""
+    """Wakes keys whose samples may call for another decision or report, no more than the API server bears."""
 
     def __init__(self, book: Book, triggers: Triggers, stirs: Callable[[Key], bool]) -> None:
         """`stirs` says whether anything about a key's samples may matter since it was woken last."""

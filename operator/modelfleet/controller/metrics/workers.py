@@ -18,10 +18,13 @@ class Worker:
     host: str
 
 
-def workers(pods: Iterable[Raw], deployment: str) -> tuple[Worker, ...]:
-    """The pods of `deployment` that have a page: starting, serving or draining. Other ranks of a replica have none."""
+def workers(pods: Iterable[Raw], deployment: str, uid: str) -> tuple[Worker, ...]:
+    """The pods that the ModelDeployment `deployment` of this `uid` owns and that have a page: starting, serving or
+    draining. Other ranks of a replica have none."""
     found = []
     for pod in pods:
+        if not any(raw.text(owner, "uid") == uid for owner in raw.items(pod, "metadata", "ownerReferences")):
+            continue
         seen, address = view(pod, deployment), raw.text(pod, "status", "podIP")
         if seen.revision is None or seen.rank or seen.finished or not address:
             continue
