@@ -4,6 +4,7 @@ docs/conditions.md is generated from here. A reason is never renamed and never r
 first of Accepted, Planned and Available that is not True, so it is not listed for each.
 """
 
+from modelfleet.api import promise_reasons as promise
 from modelfleet.api import rollout_reasons as rollouts
 from modelfleet.api import standings as at
 from modelfleet.api import zero_reasons as zero
@@ -366,12 +367,13 @@ class Reason(at.Documented):
 
     # The whole
     SERVING = "Serving", (at.READY,), "A request sent now would be answered.", _NOTHING
-    NOT_MEASURED = (
-        "NotMeasured",
-        (at.PROMISE_UNKNOWN,),
-        "This version does not measure goodput yet, so whether the promise is kept is not known.",
-        _NOTHING,
-    )
+    SHARE_KEPT = promise.SHARE_KEPT
+    SHARE_MISSED = promise.SHARE_MISSED
+    TOO_FEW_REQUESTS = promise.TOO_FEW_REQUESTS
+    NO_TRAFFIC = promise.NO_TRAFFIC
+    NO_DATA = promise.NO_DATA
+    OUTSIDE_REGIME = promise.OUTSIDE_REGIME
+    NOT_MEASURED = promise.NOT_MEASURED
     OPERATOR_BUG = (
         "OperatorBug",
         at.UNKNOWN,

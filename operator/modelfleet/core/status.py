@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from modelfleet.api.conditions import MESSAGE_LIMIT, Condition, ConditionType, dump, read, upsert
 from modelfleet.api.status import Plan, ScalingDecision
 from modelfleet.core import raw
+from modelfleet.core.promised import Promised
 from modelfleet.core.replicas import ReplicasDecision
 from modelfleet.core.report import plan_report, told
 from modelfleet.core.revisions import Revision
@@ -22,8 +23,8 @@ from modelfleet.core.verdict import Verdict
 _DETAIL_LIMIT = 1024  # of ScalingDecision.detail
 
 
-def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any]:
-    """The status that says the verdicts `said` and the numbers of the situation."""
+def report(s: Situation, said: Mapping[ConditionType, Verdict], promised: Promised) -> dict[str, Any]:
+    """The status that says the verdicts `said`, what is measured of the promise, and the numbers of the situation."""
     before = raw.mapping(s.world.deployment, "status")
     generation = max(0, raw.integer(s.world.deployment, "metadata", "generation"))
     status: dict[str, Any] = {
@@ -38,6 +39,10 @@ def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any
     plan = _plan(s)
     if plan is not None:
         status["plan"] = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if promised.observed is not None:
+            status["plan"]["pools"][0]["observed"] = dict(promised.observed)
+    if promised.block is not None:
+        status["goodput"] = dict(promised.block)
     status |= {
         key: part.model_dump(mode="json", by_alias=True, exclude_none=True) for key, part in told(s.intent, plan)
     }

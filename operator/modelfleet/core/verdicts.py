@@ -13,8 +13,8 @@ from modelfleet.core.verdict import Verdict, no, unknown, yes
 _STUCK = (ConditionType.PROGRESSING, ConditionStatus.FALSE)
 
 
-def verdicts(s: Situation) -> dict[ConditionType, Verdict]:
-    """A verdict for every condition."""
+def verdicts(s: Situation, objectives_met: Verdict) -> dict[ConditionType, Verdict]:
+    """A verdict for every condition; that about the promise is made from samples (promised.py)."""
     accepted, available = _accepted(s), _available(s)
     return {
         ConditionType.ACCEPTED: accepted,
@@ -23,9 +23,7 @@ def verdicts(s: Situation) -> dict[ConditionType, Verdict]:
         ConditionType.AVAILABLE: available,
         ConditionType.PROGRESSING: _progressing(s),
         ConditionType.READY: _ready(s, accepted, s.intent.planned, available),
-        ConditionType.OBJECTIVES_MET: unknown(
-            Reason.NOT_MEASURED, "goodput is not measured in this version, so whether the objectives are met is unknown"
-        ),
+        ConditionType.OBJECTIVES_MET: objectives_met,
     }
 
 
