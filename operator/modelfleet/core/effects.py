@@ -1,10 +1,15 @@
 """What a decision wants done to the cluster, as data. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelfleet.core.placement.view import Reservation
+
+if TYPE_CHECKING:
+    from modelfleet.core.active import Scaling
 
 Manifest = Mapping[str, Any]
 
@@ -63,7 +68,8 @@ class Outcome:
     """Everything a reconcile decided: effects in order, the whole status, events, and when to look again.
 
     `reservations` is all room that this decision counts on and whose pods may not be seen to hold it yet; they replace
-    those of the decision before. `waits_for_room`: a group found no room, so look again when there is more.
+    those of the decision before. `waits_for_room`: a group found no room, so look again when there is more. `scaling`
+    is the decision about the number of replicas, for the next world to go on from (`World.scaling`); None without one.
     """
 
     effects: tuple[Effect, ...]
@@ -72,3 +78,4 @@ class Outcome:
     wake_after_s: float | None = None
     reservations: tuple[Reservation, ...] = ()
     waits_for_room: bool = False
+    scaling: Scaling | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from modelfleet.api import names
 from modelfleet.api.conditions import ConditionStatus, ConditionType, read
-from modelfleet.api.reasons import EventReason, Reason
+from modelfleet.api.reasons import EventReason, Reason, ScalingReason
 from modelfleet.core import raw
 from modelfleet.core.children import name_taken
 from modelfleet.core.correction import sentence
@@ -22,7 +22,8 @@ _TOLD = (
     ConditionType.PROGRESSING,
 )
 _SILENT = {Reason.PLACING, Reason.NOT_EVALUATED}
-_CALM = {Reason.STARTING, Reason.SETTLED}
+_SILENT_NUMBERS = {str(ScalingReason.NO_DATA), str(ScalingReason.SAFE_STATE)}
+_CALM = {Reason.STARTING, Reason.SETTLED, Reason.AT_ZERO}
 
 
 def events(s: Situation, said: Mapping[ConditionType, Verdict]) -> tuple[Event, ...]:
@@ -67,6 +68,11 @@ def _of_scaling(s: Situation) -> Iterator[Event]:
         return
     if before is not None and before.to != now.to:
         yield Event("Normal", str(EventReason.SCALED), f"from {before.to} to {now.to} replicas: {now.detail}")
+    silent = now.reason in _SILENT_NUMBERS
+    if silent and (before is None or before.reason not in _SILENT_NUMBERS):
+        yield Event("Warning", str(EventReason.NO_DATA), now.detail)
+    if not silent and before is not None and before.reason in _SILENT_NUMBERS:
+        yield Event("Normal", str(EventReason.DATA_BACK), now.detail)
     if s.intent.wish.replicas.ignored:
         yield Event("Warning", str(EventReason.REPLICAS_IGNORED), s.intent.wish.replicas.ignored)
 

@@ -1,0 +1,71 @@
+"""The fleet's tick: between reconciles every model's number of replicas is decided again, from newer samples.
+
+A reconcile reads a dozen lists; a decision about the number needs none of them. So it is made here every few seconds
+for all models, and only where the number or what is told of it changes is a reconcile asked for. No I/O.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from modelfleet.controller.triggers import Key, Triggers
+from modelfleet.core.active import Scaling
+from modelfleet.core.scaling.memory import Kept
+from modelfleet.core.scaling.samples import Samples
+
+TICK_S = 5.0
+_AT_A_TIME = 50
+"""So many models are decided before others get the event loop."""
+
+
+class Autoscaler:
+    """Holds the last decision of each key, and decides it again."""
+
+    def __init__(self, samples: Callable[[Key], Samples], triggers: Triggers, now: Callable[[], datetime]) -> None:
+        self._samples, self._triggers, self._now = samples, triggers, now
+        self._scalings: dict[Key, Scaling] = {}
+
+    def view(self, key: Key) -> Kept | None:
+        """What is remembered of a key; None: nothing yet."""
+        scaling = self._scalings.get(key)
+        return scaling.kept if scaling else None
+
+    def hold(self, key: Key, scaling: Scaling | None) -> None:
+        """What a reconcile decided; None: nothing is decided from samples, so nothing is remembered."""
+        if scaling is None:
+            self._scalings.pop(key, None)
+        else:
+            self._scalings[key] = scaling
+
+    def forget(self, key: Key) -> None:
+        """The ModelDeployment is gone."""
+        self._scalings.pop(key, None)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys whose number samples decide."""
+        return tuple(self._scalings)
+
+    def decide(self, key: Key) -> bool:
+        """Decides a key again; whether something to do or to tell came of it."""
+        before = self._scalings.get(key)
+        if before is None:
+            return False
+        after = before.again(replace(before.case, samples=self._samples(key), now=self._now()))
+        self._scalings[key] = after
+        return (after.kept.replicas, after.kept.shown) != (before.kept.replicas, before.kept.shown)
+
+    async def tick(self) -> None:
+        """Decides all keys once, and has those reconciled where something came of it."""
+        for index, key in enumerate(self.keys):
+            if index and not index % _AT_A_TIME:
+                await asyncio.sleep(0)
+            if self.decide(key):
+                self._triggers.add(key)
+
+    async def run(self) -> None:
+        """Ticks without end."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            await self.tick()
