@@ -5,6 +5,7 @@ for all models, and only where the number or what is told of it changes is a rec
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -13,6 +14,8 @@ from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.active import Scaling
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.samples import Samples
+
+_log = logging.getLogger(__name__)
 
 TICK_S = 5.0
 _AT_A_TIME = 50
@@ -61,7 +64,14 @@ class Autoscaler:
         for index, key in enumerate(self.keys):
             if index and not index % _AT_A_TIME:
                 await asyncio.sleep(0)
-            if self.decide(key):
+            try:
+                changed = self.decide(key)
+            except Exception:
+                # The reconcile meets the same and tells it in the object's conditions; other models go on.
+                _log.exception("the number of replicas could not be decided", extra={"object": str(key)})
+                self.forget(key)
+                changed = True
+            if changed:
                 self._triggers.add(key)
 
     async def run(self) -> None:

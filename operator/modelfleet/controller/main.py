@@ -29,6 +29,7 @@ from aiohttp import web
 
 from modelfleet.api import names
 from modelfleet.controller import credentials, handlers, telemetry
+from modelfleet.controller.autoscaler import Autoscaler
 from modelfleet.controller.cluster import ApiError, Cluster, KubernetesCluster
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
@@ -192,13 +193,14 @@ class Operator:
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)
         sampling = Sampling(book, self._options.sampling, triggers, self._metrics)
-        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled, placer))
+        numbers = Autoscaler(book.samples, triggers, _now)
+        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled, placer, numbers))
         watch = Watch(handlers.registry(triggers, self._noticed), self._options.kubeconfig, self._options.namespaces)
         self._expose(queue, watch)
         self._expose_placer(placer)
         workers = [asyncio.create_task(queue.work(shell.reconcile)) for _ in range(self._options.workers)]
         others = [asyncio.create_task(work) for work in self._others(recorder, placer, cluster, queue)]
-        others.append(asyncio.create_task(sampling.run()))
+        others += [asyncio.create_task(work) for work in (sampling.run(), numbers.run())]
         watch.start()
         _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
         keeping = asyncio.create_task(leadership.keep())
