@@ -39,8 +39,8 @@ class Refusal(ApiModel):
     """The reason, CamelCase; docs/conditions.md has it."""
     message: _Sentence
     """The reason in a sentence."""
-    retry_after_seconds: _Count | None = None
-    """When to ask again. Absent: nothing tells."""
+    until: Instant | None = None
+    """When a request is held again. Absent: nothing tells."""
 
 
 class ZeroStatus(ApiModel):

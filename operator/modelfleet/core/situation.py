@@ -16,6 +16,7 @@ from modelfleet.core.intent import Intent
 from modelfleet.core.placing import Placing
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
+from modelfleet.core.scaling.zero import Zero
 from modelfleet.core.snapshot import World
 
 
@@ -23,7 +24,7 @@ from modelfleet.core.snapshot import World
 class Situation:
     """One observed moment with what was decided about it. `revision` is the wanted one, None without a wish; `known`
     are all readable revisions by name; `fleet` is every replica that exists; `moves` says whether this step writes
-    anything."""
+    anything; `zero` is the step to zero or back, None where the deployment has nothing to do with it."""
 
     world: World
     children: Children
@@ -36,6 +37,7 @@ class Situation:
     course: Course | None
     known: dict[str, Revision]
     moves: bool
+    zero: Zero | None = None
 
     @cached_property
     def spare(self) -> Spare | None:
@@ -89,6 +91,11 @@ class Situation:
         """Replicas of other revisions."""
         wanted = self.revision.name if self.revision else None
         return tuple(replica for replica in self.replicas if replica.revision != wanted)
+
+    @property
+    def placed_any(self) -> bool:
+        """Whether a replica that stays has a node, or is about to be made."""
+        return bool(self.step.create) or any(replica.placed for replica in self.staying)
 
     @property
     def wanted(self) -> int:

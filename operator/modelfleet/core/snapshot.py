@@ -54,6 +54,10 @@ class World:
 
     `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet.
 
+    Of scaling to zero: `slices` holds our EndpointSlice, `activator` what a question through the Service came to (None:
+    none was asked), `activator_port` a port that no other model has, where this one needs one, and `demand_s` for how
+    long (monotonic, this process) an activator's entry in status.demand has been as it is.
+
     `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
     says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
     be made (`intent.plans_anew`).
@@ -74,6 +78,10 @@ class World:
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
     samples: Samples | None = None
+    slices: tuple[Raw, ...] = ()
+    activator: Answer | None = None
+    activator_port: int | None = None
+    demand_s: Mapping[str, float] = field(default_factory=dict)
     told_s: float = inf
     scaling: Kept | None = None
     refused: str = ""

@@ -19,6 +19,7 @@ from modelfleet.core.report import plan_report, told
 from modelfleet.core.revisions import Revision
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict
+from modelfleet.core.zero_report import zero_status
 
 _DETAIL_LIMIT = 1024  # of ScalingDecision.detail
 
@@ -46,6 +47,9 @@ def report(s: Situation, said: Mapping[ConditionType, Verdict], promised: Promis
     status |= {
         key: part.model_dump(mode="json", by_alias=True, exclude_none=True) for key, part in told(s.intent, plan)
     }
+    zero = zero_status(s)
+    if zero is not None:
+        status["toZero"] = zero.model_dump(mode="json", by_alias=True, exclude_none=True)
     decision = last_decision(s)
     if decision is not None:
         status["scaling"] = {"lastDecision": decision.model_dump(mode="json", by_alias=True, exclude_none=True)}

@@ -9,6 +9,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.rollout import Way
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
+from modelfleet.core.zero_verdicts import zero_available, zero_progressing
 
 _STUCK = (ConditionType.PROGRESSING, ConditionStatus.FALSE)
 
@@ -66,11 +67,15 @@ def _placed(s: Situation) -> Verdict:
 
 def _available(s: Situation) -> Verdict:
     """
-    | at least minReplicas serve, of any revision | True, MinimumAvailable |
+    | no replica serves by our own choice | zero_verdicts.py |
+    | at least minReplicas serve (with toZero: one), of any revision | True, MinimumAvailable |
     | no wish, and no pods | Unknown, NotEvaluated |
     | a pod failed, has no node, is refused, cannot be placed, was lost | False, that reason (in this order) |
     | else | False, Starting |
     """
+    at_zero = zero_available(s)
+    if at_zero is not None:
+        return at_zero
     serving = len(s.serving)
     count = f"{serving} {_replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
     if serving >= s.minimum:
@@ -84,6 +89,7 @@ def _available(s: Situation) -> Verdict:
 def _progressing(s: Situation) -> Verdict:
     """
     | no wish | Unknown, NotEvaluated |
+    | the model goes to zero or is there | zero_verdicts.py |
     | somebody else holds the plan's or the revision's name | False, NameTaken |
     | replicas of other revisions stand, and the rollout is paused | Unknown, RolloutPaused |
     | a pod of the wanted revision failed for a reason that waiting does not mend | False, that reason |
@@ -106,7 +112,12 @@ def _progressing(s: Situation) -> Verdict:
     """
     if s.intent.wish is None or s.revision is None:
         return unknown(Reason.NOT_EVALUATED, "nothing is moved while the spec is not accepted and planned")
-    return _stopped(s, s.revision.name) or _moving(s, s.revision.name) or _settling(s, s.revision.name)
+    return (
+        zero_progressing(s)
+        or _stopped(s, s.revision.name)
+        or _moving(s, s.revision.name)
+        or _settling(s, s.revision.name)
+    )
 
 
 def _stopped(s: Situation, revision: str) -> Verdict | None:
@@ -191,12 +202,15 @@ def _ready(s: Situation, *parts: Verdict) -> Verdict:
     """
     | one of Accepted, Planned, Available is False | False, the first such one's reason |
     | one is Unknown | Unknown, the first such one's reason |
+    | no replica serves by our own choice | True, Available's reason |
     | else | True, Serving |
     """
     for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
         for part in parts:
             if part.status is status:
                 return Verdict(status, part.reason, part.message)
+    if parts[-1].reason in (Reason.AT_ZERO, Reason.WAKING):
+        return parts[-1]
     return yes(Reason.SERVING, f"{len(s.serving)} of {s.wanted} replicas serve")
 
 

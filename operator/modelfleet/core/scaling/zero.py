@@ -259,7 +259,7 @@ def _serve(m: Moment, wake_after_s: float | None = None) -> Zero:
     """Replicas run. The slice stays until one of them has been behind the Service for a while: overlap, never a gap."""
     stands = any(replica.serving for replica in m.ready) and (m.kept.since is None or m.since_s >= m.stands_s)
     waited_for = m.kept.since is not None and m.since_s < HOLD_S
-    woken = m.kept.woken if waited_for else 1
+    woken = m.kept.woken if waited_for else 0
     if waited_for:
         wake_after_s = min(wake_after_s or COUNTS_S, COUNTS_S if stands else max(LOOK_S, m.stands_s))
     least = max(1, woken)
