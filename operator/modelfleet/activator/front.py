@@ -87,8 +87,10 @@ class Front:
             return await self._aside(request, line)
         exchange = _Exchange(request, line, asyncio.get_running_loop().time(), at_zero=not line.serving)
         worker = line.worker()
-        if worker is not None and await self._at_once(exchange, worker):
-            return await self._through(exchange, worker)
+        if worker is not None:
+            await self._read_short(exchange, worker)
+            with contextlib.suppress(passing.NotConnectedError):
+                return await self._through(exchange, worker)
         return await self._held(exchange)
 
     # What wakes nothing
@@ -178,8 +180,8 @@ class Front:
 
     # Passing on
 
-    async def _at_once(self, exchange: _Exchange, worker: Worker) -> bool:
-        """Reads a short body; a long one is left to be passed on as it comes. False: nothing can be passed on."""
+    async def _read_short(self, exchange: _Exchange, worker: Worker) -> None:
+        """Reads a short body; a long one is left to be passed on as it comes."""
         length = exchange.request.content_length
         if length is not None and length <= _WHOLE_BYTES:
             try:
@@ -187,7 +189,6 @@ class Front:
             except BaseException:
                 exchange.line.done(worker)
                 raise
-        return True
 
     async def _through(self, exchange: _Exchange, worker: Worker) -> web.StreamResponse:
         """To a worker and back. Raises NotConnectedError, then the request may go elsewhere."""

@@ -49,7 +49,6 @@ class Place:
 
     arrived_s: float
     outcome: "asyncio.Future[Worker | Verdict]"
-    at_zero: bool
     size: int = 0
     timer: asyncio.TimerHandle | None = None
 
@@ -148,7 +147,7 @@ class Line:
 
     def enter(self, arrived_s: float, *, first: bool = False) -> Place:
         """Takes a place, at the end or, for one who waited already, at the front. It must be left."""
-        place = Place(arrived_s, self._loop.create_future(), at_zero=not self.workers)
+        place = Place(arrived_s, self._loop.create_future())
         place.timer = self._loop.call_at(arrived_s + self.model.patience_s, self._expire, place)
         self._held.add(place)
         self._around.totals.requests += 1
