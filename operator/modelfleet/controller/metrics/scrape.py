@@ -35,19 +35,19 @@ class UnreadError(Exception):
 class Scraper:
     """One client for all pods; see `scraper`."""
 
-    def __init__(self, client: httpx.AsyncClient, port: int = names.STATUS_PORT) -> None:
-        self._client, self._port = client, port
+    def __init__(self, client: httpx.AsyncClient, port: int, timeout_s: float) -> None:
+        self._client, self._port, self._timeout_s = client, port, timeout_s
 
     async def text(self, worker: Worker) -> str:
         """The page of a worker. Raises UnreadError."""
         url = f"http://{worker.host}:{self._port}/metrics"
         try:
-            async with asyncio.timeout(TIMEOUT_S), self._client.stream("GET", url) as response:
+            async with asyncio.timeout(self._timeout_s), self._client.stream("GET", url) as response:
                 if response.status_code != httpx.codes.OK:
                     raise UnreadError(f"its page answers with status {response.status_code}")
                 return (await _body(response)).decode()
         except TimeoutError as error:
-            raise UnreadError(f"its page does not answer within {TIMEOUT_S:g} s") from error
+            raise UnreadError(f"its page does not answer within {self._timeout_s:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, UnicodeDecodeError) as error:
             raise UnreadError(f"its page cannot be read ({type(error).__name__})") from error
 
@@ -62,7 +62,7 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 @asynccontextmanager
-async def scraper(port: int = names.STATUS_PORT) -> AsyncIterator[Scraper]:
+async def scraper(port: int = names.STATUS_PORT, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Scraper]:
     """A scraper, for the time of the block."""
     transport = AiohttpTransport(client=_session, verify=False, trust_env=False)
     cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
@@ -71,10 +71,10 @@ async def scraper(port: int = names.STATUS_PORT) -> AsyncIterator[Scraper]:
         trust_env=False,
         follow_redirects=False,
         cookies=cookies,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         headers={"Accept-Encoding": "identity", "User-Agent": "modelfleet-operator"},
     ) as client:
-        yield Scraper(client, port)
+        yield Scraper(client, port, timeout_s)
 
 
 def _session() -> aiohttp.ClientSession:
