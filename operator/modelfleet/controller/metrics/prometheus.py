@@ -122,18 +122,17 @@ def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
 
 
 def _split(metric: Mapping[str, str]) -> tuple[str, dict[str, str], frozenset[tuple[str, str]]]:
-    """Name, the labels that the worker gave, and those that Prometheus gave. Where both gave one, Prometheus keeps the
-    worker's under the name exported_….
+    """Name, the labels that the worker gave, and those of its target.
 
-    The stamp has no name, and of the worker's labels only who it is.
+    Where both gave one, Prometheus keeps the worker's under the name exported_…; a target's own that is called like one
+    of ours says nothing about which target it is.
     """
     own, target = {}, []
     for label, value in metric.items():
-        if label in ("__name__", _STAMP):
-            continue
         bare = label.removeprefix(_EXPORTED)
-        if bare in _OWN and (label != bare or _EXPORTED + label not in metric):
-            own[bare] = value
-        else:
+        if bare in _OWN:
+            if label != bare or _EXPORTED + label not in metric:
+                own[bare] = value
+        elif label not in ("__name__", _STAMP):
             target.append((label, value))
     return metric.get("__name__", ""), own, frozenset(target)

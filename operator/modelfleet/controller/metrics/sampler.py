@@ -68,7 +68,7 @@ class Direct:
         """Reads each worker that there is now, each at its place within the interval."""
         now = asyncio.get_running_loop().time
         began_s = now()
-        due = sorted((self._place(each.uid), each) for each in self._book.workers) if self._book.workers else []
+        due = sorted(((self._place(each.uid), each) for each in self._book.workers), key=lambda each: each[0])
         waiting = iter(due)
         readers = min(CONNECTIONS, len(due))
 
