@@ -36,9 +36,11 @@ class _Held(Collector):
 
 
 class Meter:
-    """The series. Everything of a model is there with zero as soon as the model is known."""
+    """The series. Everything of a model is there with zero as soon as the model is known, and gone when it is; what
+    still ends of it then is not counted."""
 
     def __init__(self) -> None:
+        self._known: set[Key] = set()
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -60,6 +62,7 @@ class Meter:
 
     def know(self, key: Key) -> None:
         """A model is known."""
+        self._known.add(key)
         for each in (self._passed, self._gone, self._failed, self._waited):
             each.labels(*key)
         for reason in _REFUSALS:
@@ -69,6 +72,7 @@ class Meter:
 
     def forget(self, key: Key) -> None:
         """A model is gone."""
+        self._known.discard(key)
         for each in (self._passed, self._gone, self._failed, self._waited):
             each.remove(*key)
         for reason in _REFUSALS:
@@ -78,27 +82,33 @@ class Meter:
 
     def passed(self, key: Key) -> None:
         """A request was answered by a worker to its end."""
-        self._passed.labels(*key).inc()
+        if key in self._known:
+            self._passed.labels(*key).inc()
 
     def refused(self, key: Key, reason: Reason) -> None:
         """A request was refused."""
-        self._refused.labels(*key, reason.value).inc()
+        if key in self._known:
+            self._refused.labels(*key, reason.value).inc()
 
     def gone(self, key: Key) -> None:
         """A client gave up while its request was held."""
-        self._gone.labels(*key).inc()
+        if key in self._known:
+            self._gone.labels(*key).inc()
 
     def broken(self, key: Key, whose: str) -> None:
         """An answer broke off: the worker's connection, or the client's."""
-        self._broken.labels(*key, whose).inc()
+        if key in self._known:
+            self._broken.labels(*key, whose).inc()
 
     def unreachable(self, key: Key) -> None:
         """A worker could not be connected to."""
-        self._failed.labels(*key).inc()
+        if key in self._known:
+            self._failed.labels(*key).inc()
 
     def waited(self, key: Key, seconds: float) -> None:
         """A held request was handed on."""
-        self._waited.labels(*key).observe(seconds)
+        if key in self._known:
+            self._waited.labels(*key).observe(seconds)
 
     def expose(self, read: Callable[[], Iterable[tuple[Key, int, int]]], held_bytes: Callable[[], float]) -> None:
         """Shows the lines, and the bytes of bodies that are held."""
