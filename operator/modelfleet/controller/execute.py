@@ -116,7 +116,8 @@ class StatusWriter:
     async def write(self, deployment: Raw, status: Mapping[str, Any]) -> WriteResult | None:
         """The server's answer, or None where nothing had to be written."""
         metadata = deployment["metadata"]
-        wanted, stored = _canonical(status), _canonical(deployment.get("status") or {})
+        status = _ours(status)
+        wanted, stored = _canonical(status), _canonical(_ours(deployment.get("status") or {}))
         if wanted == stored or self._settled.get(metadata["uid"]) == (wanted, stored):
             return None
         header = {
@@ -134,7 +135,7 @@ class StatusWriter:
             header["metadata"] |= {"resourceVersion": cleared.object["metadata"]["resourceVersion"]}
         result = await self._cluster.apply_status(header | {"status": status})
         if isinstance(result, Written):
-            self._settled[metadata["uid"]] = (wanted, _canonical(result.object.get("status") or {}))
+            self._settled[metadata["uid"]] = (wanted, _canonical(_ours(result.object.get("status") or {})))
         return result
 
     def forget(self, uid: str) -> None:
@@ -150,6 +151,11 @@ def _mergeable(status: Mapping[str, Any]) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def _ours(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what activators write: each owns its entry, and applying it would make it ours."""
+    return {key: part for key, part in status.items() if key != "demand"}
 
 
 def _canonical(value: Any) -> bytes:

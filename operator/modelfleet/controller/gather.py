@@ -7,6 +7,7 @@ from datetime import datetime
 from math import inf
 
 from modelfleet.api import names
+from modelfleet.controller.activators import Activators
 from modelfleet.controller.cluster import Cluster
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.workers import workers
@@ -35,10 +36,16 @@ class Gatherer:
     """
 
     def __init__(
-        self, cluster: Cluster, settings: Settings, now: Callable[[], datetime], book: Book | None = None
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        now: Callable[[], datetime],
+        book: Book | None = None,
+        activators: Activators | None = None,
     ) -> None:
         """`book` is told which pods to read, and has what was read; None where nothing is measured."""
         self._cluster, self._settings, self._now, self._book = cluster, settings, now, book
+        self._activators = activators or Activators(cluster)
         self._told: dict[Key, tuple[str, float]] = {}
         self._not_serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
@@ -73,6 +80,7 @@ class Gatherer:
             settings=self._settings,
             now=self._now(),
         )
+        world = await self._activators.seen_in(key, world)
         return replace(world, inventory=await self._inventory(key)) if plans_anew(world) else world
 
     def name_is_taken(self, key: Key, kind: str, name: str) -> None:
@@ -93,6 +101,7 @@ class Gatherer:
         self._taken.pop(key, None)
         self._pods.pop(key, None)
         self._told.pop(key, None)
+        self._activators.forget(key)
         if self._book is not None:
             self._book.forget(key)
 

@@ -29,6 +29,7 @@ from aiohttp import web
 
 from modelfleet.api import names
 from modelfleet.controller import credentials, handlers, telemetry
+from modelfleet.controller.activators import Activators
 from modelfleet.controller.autoscaler import Autoscaler
 from modelfleet.controller.cluster import ApiError, Cluster, KubernetesCluster
 from modelfleet.controller.events import Recorder
@@ -189,7 +190,8 @@ class Operator:
         queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
         recorder = Recorder(cluster, socket.gethostname(), _now, self._metrics.events_dropped.inc)
         book = Book(asyncio.get_running_loop().time)
-        gatherer = Gatherer(cluster, self._options.settings, _now, book)
+        activators = Activators(cluster, self._options.namespaces)
+        gatherer = Gatherer(cluster, self._options.settings, _now, book, activators)
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)
         sampling = Sampling(book, self._options.sampling, triggers, self._metrics)

@@ -1,4 +1,4 @@
-"""The operator's flags. Pure but for the default of `environment`.
+"""The operator's flags. Pure but for the default of `environment` and the file of tokens.
 
 Every flag has an environment variable of the same name: --worker-image is MODELFLEET_WORKER_IMAGE. POD_NAMESPACE and
 POD_NAME, which the chart sets from the pod's own fields, say where the Lease is and under which name it is held.
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modelfleet.api.sources import NodePath
+from modelfleet.controller.callers import sums_of
 from modelfleet.controller.flags import PREFIX, Adder, Parser, choice, number
 from modelfleet.controller.flags import OptionsError as OptionsError
 from modelfleet.controller.metrics.settings import SamplingSettings, add_sampling, read_sampling
@@ -74,6 +75,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     add("propagation-seconds", number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
     add("start-deadline-seconds", number(float, 1, 86400), "1800", "from a worker's start to its first token")
     add("node-folders", _folders, "", "folders of nodes below which file:// may name a model, separated by commas")
+    add("caller-token-file", _callers, "", "file with the tokens of activators, one a line, whose word workers believe")
     add_sampling(add)
     return _options(parser.parse_args(arguments), environment.get("POD_NAME", ""))
 
@@ -87,6 +89,14 @@ def _folders(text: str) -> tuple[str, ...]:
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{each or '/'!r}: {error}") from error
     return found
+
+
+def _callers(path: str) -> tuple[str, ...]:
+    """Raises ArgumentTypeError for a file that holds no token."""
+    try:
+        return sums_of(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _lease(read: argparse.Namespace, holder: str) -> Lease | None:
@@ -116,6 +126,7 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
             drain_s=read.drain_seconds,
             start_deadline_s=read.start_deadline_seconds,
             node_folders=read.node_folders,
+            callers=read.caller_token_file,
         ),
         namespaces=tuple(name.strip() for name in read.namespaces.split(",") if name.strip()),
         kubeconfig=read.kubeconfig or None,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
-from modelfleet.core.active import Scaling, decide_number, let_go_of, with_number
+from modelfleet.core.active import Scaling, decide_number, let_go_of, promise_of, with_number
 from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import Children, observe
 from modelfleet.core.cordon import freed, on_cordoned_nodes
@@ -67,12 +67,21 @@ def plan(world: World) -> Outcome:
     intent, course, scaling = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
     intent, handshake = decide_handshake(world, children, fleet, intent)
     moves = _moves(
-        Ground(world=world, children=children, fleet=fleet, plans=plans, classes=intent.classes), intent, course
+        Ground(
+            world=world,
+            children=children,
+            fleet=fleet,
+            plans=plans,
+            classes=intent.classes,
+            slow=scaling.slow if scaling else frozenset(),
+        ),
+        intent,
+        course,
     )
     step = moves.step
     effects = (
         *_kept(children, intent, course, moves.life, scaling, handshake),
-        *(keep_promise(children, intent.wish.deployment) if intent.wish else ()),
+        *(keep_promise(children, intent.wish.deployment, world.settings.callers) if intent.wish else ()),
         *handshake.effects,
         *_budget(children, fleet, step, intent, course),
         *within_notice(_effects(children, fleet, moves, course, known), fleet, plans, intent.classes, world.cluster),
@@ -90,6 +99,7 @@ def plan(world: World) -> Outcome:
         known=known,
         moves=bool(effects),
         zero=handshake.zero,
+        scaling=scaling,
     )
     promised = decide_promised(situation)
     said = verdicts(situation, promised.verdict)
@@ -124,6 +134,7 @@ def _course(
             rollout=spec.rollout,
             kept=entry(state_of(children), names.ROLLOUT_KEY),
             now=world.now,
+            promise=promise_of(world, wish),
         )
     )
     goal = course.goal
@@ -183,6 +194,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             missing=decide_spare(rollout, wanted, goal.plan).missing,
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
+            slow=ground.slow,
             short=short,
         )
     )
