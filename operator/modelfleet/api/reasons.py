@@ -365,6 +365,14 @@ class Reason(at.Documented):
     WAKE_FAILED = zero.WAKE_FAILED
     ZERO_BY_HAND = zero.ZERO_BY_HAND
 
+    SLOW_REPLICA = (
+        "SlowReplica",
+        (at.PROGRESSING,),
+        "One replica keeps the promise less often than the others, for certain, so it is replaced, and no more are"
+        " bought for it. One at a time, with a growing pause.",
+        "Look at the pod and the node that the message names: other processes, a throttled or faulty accelerator.",
+    )
+
     # The whole
     SERVING = "Serving", (at.READY,), "A request sent now would be answered.", _NOTHING
     SHARE_KEPT = promise.SHARE_KEPT

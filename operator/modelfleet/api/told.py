@@ -102,6 +102,16 @@ class EventReason(_Told):
         "Nothing is heard of the load of a model any more, so its number of replicas is held.",
         "As for the scaling reason NoData.",
     )
+    LATE_WITHOUT_LOAD = (
+        "LateWithoutLoad",
+        "Requests are late though replicas are not busy, so no further replica is bought for it.",
+        "Look for what is slow: a new revision, longer requests (status.goodput), nodes, the network in front.",
+    )
+    ADVISED = (
+        "Advised",
+        "Mode is Advisory, and mode Active would run another number of replicas; the note says which, and why.",
+        "Set spec.scaling.mode to Active to have it done.",
+    )
     DATA_BACK = "DataBack", "The load of a model is measured again, so its number of replicas follows it.", _NOTHING
     REPLICAS_IGNORED = (
         "ReplicasIgnored",

@@ -7,13 +7,15 @@ from modelfleet.api import names
 from modelfleet.api.modeldeployment import ScalingMode
 from modelfleet.core import raw
 from modelfleet.core.children import Children
+from modelfleet.core.course import Promise
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
 from modelfleet.core.pods import elapsed_s
 from modelfleet.core.promise import digest
 from modelfleet.core.replicas import ReplicasDecision, advised, followed
-from modelfleet.core.scaling.memory import Kept, disowned, due, dumped
+from modelfleet.core.scaling.blame import measured_of_revisions
+from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
 from modelfleet.core.scaling.scaled import Case, Seats, decide_scaled, wake_after_s
 from modelfleet.core.scaling.terms import cold_start_s, has_knee
 from modelfleet.core.snapshot import World
@@ -35,6 +37,19 @@ class Scaling:
     def wake_after_s(self) -> float | None:
         """When to look again though nothing is heard."""
         return wake_after_s(self.case, self.kept)
+
+    @property
+    def slow(self) -> frozenset[str]:
+        """The uids of leaders whose replicas are to be replaced, because they are worse than the others."""
+        slow = self.kept.slow
+        if slow is None or self.case.scaling.mode is not ScalingMode.ACTIVE:
+            return frozenset()
+        return frozenset({slow.about} & self.case.seats.present)
+
+    @property
+    def news(self) -> tuple[Finding, ...]:
+        """What was found since NAME-state was written."""
+        return new_findings(self.kept, self.case.stored)
 
     @property
     def to_write(self) -> Mapping[str, object] | None:
@@ -99,6 +114,7 @@ def seats(world: World, fleet: tuple[Replica, ...], start_s: float) -> Seats:
         moving=bool(coming or going),
         starting=frozenset(one.uid for one in coming),
         starts_s={uid: taken_s for uid, taken_s in starts.items() if taken_s is not None},
+        present=frozenset(one.leader.uid for one in fleet if one.leader is not None),
     )
 
 
@@ -109,6 +125,14 @@ def _start_s(replica: Replica) -> float | None:
         return None
     taken_s = (leader.ready_since - replica.created_at).total_seconds()
     return taken_s if taken_s > 0 else None
+
+
+def promise_of(world: World, wish: Wish) -> Promise | None:
+    """What is measured of each revision; None where nothing is."""
+    if world.samples is None:
+        return None
+    targets = {str(one.name): float(one.share.fraction) for one in wish.deployment.spec.objectives}
+    return measured_of_revisions(world.samples, digest(wish.deployment), targets)
 
 
 def let_go_of(children: Children) -> Mapping[str, object] | None:

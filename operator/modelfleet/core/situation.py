@@ -6,6 +6,7 @@ from functools import cached_property
 
 from modelfleet.api import names
 from modelfleet.core import raw
+from modelfleet.core.active import Scaling
 from modelfleet.core.capacity import Spare, decide_spare
 from modelfleet.core.children import Children, is_left_over, name_taken
 from modelfleet.core.cordon import on_cordoned_nodes
@@ -24,7 +25,8 @@ from modelfleet.core.snapshot import World
 class Situation:
     """One observed moment with what was decided about it. `revision` is the wanted one, None without a wish; `known`
     are all readable revisions by name; `fleet` is every replica that exists; `moves` says whether this step writes
-    anything; `zero` is the step to zero or back, None where the deployment has nothing to do with it."""
+    anything; `zero` is the step to zero or back, None where the deployment has nothing to do with it; `scaling` is
+    the decision about the number of replicas, None where no sample decides it."""
 
     world: World
     children: Children
@@ -38,6 +40,7 @@ class Situation:
     known: dict[str, Revision]
     moves: bool
     zero: Zero | None = None
+    scaling: Scaling | None = None
 
     @cached_property
     def spare(self) -> Spare | None:
@@ -49,6 +52,12 @@ class Situation:
     def cordoned(self) -> Mapping[str, str]:
         """The cordoned node of each standing replica that must leave it, by uid."""
         return on_cordoned_nodes(self.world.cluster, self.replicas)
+
+    @cached_property
+    def slow(self) -> str:
+        """A sentence about the replica that is replaced because it is worse than the others; empty without one."""
+        slow = self.scaling.kept.slow if self.scaling else None
+        return slow.sentence if slow is not None and self.scaling is not None and self.scaling.slow else ""
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:

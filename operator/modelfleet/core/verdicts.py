@@ -100,6 +100,7 @@ def _progressing(s: Situation) -> Verdict:
     | no further new replica serves since the deadline, and it is not given up | False, ProgressDeadlineExceeded |
     | pods of other revisions stand | True, RollingOut |
     | a replica stands on a cordoned node | True, CordonedNode |
+    | a replica is worse than the others for certain | True, SlowReplica |
     | a replica cannot be placed now for another reason (`_unplaced`) | True, that reason |
     | a pod of the wanted revision ended or is missed | True, ReplicaLost |
     | the number of pods is not the wanted one | True, Placing (none yet) or Scaling |
@@ -167,6 +168,8 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
         return yes(*unplaced)
     if s.cordoned:
         return yes(Reason.CORDONED_NODE, f"{_cordoned(s)}; another comes up before it leaves")
+    if s.slow:
+        return yes(Reason.SLOW_REPLICA, f"{s.slow}; it is replaced")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
     if unplaced is not None:

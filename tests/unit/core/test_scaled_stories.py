@@ -156,3 +156,43 @@ def test_manual_is_kubectl_scale() -> None:
 
     assert fleet.replicas == 2
     assert fleet.kept is None
+
+
+def test_a_slow_replica_is_named_and_replaced_and_nothing_is_bought_for_it() -> None:
+    fleet = sampled(minReplicas=3)
+    fleet.run(900, _at(fleet, 1.5))
+    before = fleet.replicas
+    slow = sorted(fleet.fleet.pods())[0]
+    fleet.slow = {slow}
+    uid = fleet.fleet.pods()[slow]["metadata"]["uid"]
+
+    fleet.run(400)
+
+    assert any(f"pod {slow}" in note for note in fleet.events("SlowReplica"))
+    assert uid not in {pod["metadata"]["uid"] for pod in fleet.fleet.pods().values()}
+    assert fleet.replicas == before
+    assert len(fleet.events("SlowReplica")) == 1
+
+
+def test_replicas_that_are_slow_one_after_the_other_are_replaced_with_a_growing_pause() -> None:
+    fleet = sampled(minReplicas=3)
+    fleet.run(600, _at(fleet, 1.5))
+
+    for _ in range(30):
+        fleet.slow = {sorted(fleet.fleet.pods())[0]}
+        fleet.run(60)
+
+    assert 1 <= len(fleet.events("SlowReplica")) <= 3
+
+
+def test_when_all_are_late_without_a_load_none_is_replaced_none_is_bought_and_it_is_said() -> None:
+    fleet = sampled(minReplicas=4)
+    fleet.run(300, _at(fleet, 1))
+    fleet.slow = set(fleet.fleet.pods())
+    pods = set(fleet.fleet.pods())
+
+    fleet.run(600)
+
+    assert fleet.replicas == 4
+    assert set(fleet.fleet.pods()) == pods
+    assert len(fleet.events("LateWithoutLoad")) == 1

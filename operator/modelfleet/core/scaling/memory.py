@@ -5,9 +5,13 @@ that starts goes on from there, and never below what had been decided. Losing it
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
@@ -37,15 +41,38 @@ class Change:
     bound: str | None = None
 
 
+class Fault(StrEnum):
+    """What is late for another reason than the load."""
+
+    SLOW_REPLICA = "SlowReplica"
+    """One replica, which is replaced."""
+    LATE_WITHOUT_LOAD = "LateWithoutLoad"
+    """Replicas that are not busy: no further one mends it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that replicas are not bought for. `about` is the pod's uid, or empty; `at_s` is by the policy's clock;
+    `count` says how many of its kind came before it, without a long pause between them."""
+
+    fault: Fault
+    about: str
+    sentence: str
+    at_s: float
+    count: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last.
+    """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last. `slow` is the replica that
+    is replaced, or was the last time; `late` says that requests are late without a load.
 
-    Of this process alone: `starting` are replicas whose start is watched; `offset_s` takes its clock to the policy's;
-    `looked_s` and `heard_s` are when workers were last looked at, and when one last said something; `cursors` and
-    `tallies` are what was counted and not yet decided on. Of the last decision, for telling: `need`, `load_rps`,
-    `peak_rps`, `margin`, `now` (its sentence), `binding` (the objective that binds), `evidence` (ended requests behind
-    the margin). `learns_until_s`: none leaves before, by the policy's clock, because the load was not known.
+    Of this process alone: `suspect` may be a slow replica; `starting` are replicas whose start is watched; `offset_s`
+    takes its clock to the policy's; `looked_s` and `heard_s` are when workers were last looked at, and when one last
+    said something; `cursors` and `tallies` are what was counted and not yet decided on. Of the last decision, for
+    telling: `need`, `load_rps`, `peak_rps`, `margin`, `now` (its sentence), `binding` (the objective that binds),
+    `evidence` (ended requests behind the margin). `learns_until_s`: none leaves before, by the policy's clock, because
+    the load was not known.
     """
 
     replicas: int
@@ -62,6 +89,9 @@ class Kept:
     heard_s: float | None = None
     cursors: Cursors = field(default_factory=dict)
     tallies: Mapping[str, Tally] = field(default_factory=dict)
+    suspect: Finding | None = None
+    slow: Finding | None = None
+    late: Finding | None = None
     waiting: int = 0
     need: int = 0
     load_rps: float = 0.0
@@ -92,8 +122,24 @@ def due(kept: Kept, stored: Mapping[str, Any]) -> bool:
     """Whether it is to be written."""
     if not stored or raw.integer(stored, "replicas", default=-1) != kept.replicas:
         return True
+    if _found(kept) != _said(stored):
+        return True
     clock = stored.get("clock_s")
     return not isinstance(clock, int | float) or not 0 <= kept.clock_s - clock < WRITE_S
+
+
+def new_findings(kept: Kept, stored: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Those that are not told yet: what is stored was told."""
+    told = _said(stored)
+    return tuple(each for each in (kept.slow, kept.late) if each is not None and (each.fault, each.about) not in told)
+
+
+def _found(kept: Kept) -> set[tuple[str, str]]:
+    return {(str(each.fault), each.about) for each in (kept.slow, kept.late) if each is not None}
+
+
+def _said(stored: Mapping[str, Any]) -> set[tuple[str, str]]:
+    return {(raw.text(each, "fault"), raw.text(each, "about")) for each in raw.items(stored, "findings")}
 
 
 def dumped(kept: Kept) -> dict[str, Any]:
@@ -106,6 +152,7 @@ def dumped(kept: Kept) -> dict[str, Any]:
         "evidence": kept.evidence,
         "learnsUntil_s": round(kept.learns_until_s, 3),
         "shown": _of_change(kept.shown) if kept.shown else None,
+        "findings": [_FINDING.dump_python(each, mode="json") for each in (kept.slow, kept.late) if each is not None],
         "changes": [_of_change(each) for each in kept.changes],
         "ledger": books.dumped(kept.ledger),
     }
@@ -146,7 +193,20 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         input_mean=float(mean) if isinstance(mean, int | float) and mean > 0 else 0.0,
         evidence=max(0, raw.integer(stored, "evidence")),
         learns_until_s=learns_until_s,
+        slow=_finding(stored, Fault.SLOW_REPLICA),
+        late=_finding(stored, Fault.LATE_WITHOUT_LOAD),
     )
+
+
+def _finding(stored: Mapping[str, Any], fault: Fault) -> Finding | None:
+    for each in raw.items(stored, "findings"):
+        if raw.text(each, "fault") == fault:
+            with suppress(ValidationError):
+                return _FINDING.validate_python(each)
+    return None
+
+
+_FINDING = TypeAdapter(Finding)
 
 
 def _of_change(change: Change) -> dict[str, Any]:

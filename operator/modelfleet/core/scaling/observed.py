@@ -4,7 +4,7 @@ Each pod is read at its own moment, so each has a cursor: the reading up to whic
 the mean of the moments of the pods that were read, so that a rate is right whether a look came early or late.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from modelfleet.core.scaling.reading import ObjectiveCounts, Reading
@@ -79,7 +79,7 @@ def see(samples: Samples, cursors: Cursors, look: Look) -> Seen:
         if before is None or before.at_s >= last.at_s:
             continue
         for name in look.objectives:
-            tally = _tally(before.of(look.promise, name), last.of(look.promise, name))
+            tally = grown(before.of(look.promise, name), last.of(look.promise, name))
             if pod.uid in look.aside:
                 tally = replace(tally, ended=0, good=0)
             tallies[name] += tally
@@ -100,7 +100,8 @@ def _before(pod: PodSamples, cursors: Cursors) -> Reading | None:
     return pod.readings[0] if cursors else None
 
 
-def _tally(before: ObjectiveCounts | None, after: ObjectiveCounts | None) -> Tally:
+def grown(before: ObjectiveCounts | None, after: ObjectiveCounts | None) -> Tally:
+    """What came to an objective's counts between two readings of a pod."""
     if after is None:
         return Tally()
     was = before or ObjectiveCounts()
@@ -129,8 +130,3 @@ def filled_up(tally: Tally, read: int, serving: int) -> Tally:
         return tally
     more = serving / read
     return replace(tally, arrivals=round(tally.arrivals * more))
-
-
-def pods_of(samples: Samples, uids: Iterable[str]) -> tuple[PodSamples, ...]:
-    """Those of `uids` that are read."""
-    return tuple(samples.pods[uid] for uid in uids if uid in samples.pods)

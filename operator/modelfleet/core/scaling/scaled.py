@@ -19,7 +19,9 @@ from typing import Any
 from modelfleet.api.modeldeployment import Objective, Scaling
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core.plan import Plan
+from modelfleet.core.scaling import faults
 from modelfleet.core.scaling import memory as remembered
+from modelfleet.core.scaling.faults import aside
 from modelfleet.core.scaling.ledger import cut
 from modelfleet.core.scaling.memory import LEARN_S, Change, Kept
 from modelfleet.core.scaling.observed import Look, Seen, Tally, filled_up, see
@@ -43,7 +45,7 @@ _SHOWN_AGAIN_S = 60.0
 class Seats:
     """The replicas of a deployment, by the uids of their leaders. `serving` get requests; `standing` exist and are not
     on their way out; `moving`: some start, end or are replaced. `starting` do not serve yet and may; `starts_s` says
-    how long those that serve took to. `aside` are those with which something is wrong that no other replica mends."""
+    how long those that serve took to. `present` are all pods of leaders that exist."""
 
     serving: tuple[str, ...] = ()
     standing: int = 0
@@ -51,7 +53,7 @@ class Seats:
     moving: bool = False
     starting: frozenset[str] = frozenset()
     starts_s: Mapping[str, float] = field(default_factory=dict)
-    aside: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ def decide_scaled(case: Case, kept: Kept | None) -> Kept:
     at_s = case.samples.at_s
     if kept.looked_s is not None and at_s - kept.looked_s < TICK_S:
         return _in_bounds(case, kept)
-    seen, first = see(case.samples, kept.cursors, _look(case)), not kept.cursors
+    seen, first = see(case.samples, kept.cursors, _look(case, kept)), not kept.cursors
     kept = replace(kept, looked_s=at_s, cursors=seen.cursors, tallies=_added(kept.tallies, seen.tallies))
     if seen.at_s is None:
         return _without_data(case, kept)
@@ -98,6 +100,7 @@ def wake_after_s(case: Case, kept: Kept) -> float | None:
 
 
 def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
+    kept = _with_faults(case, kept, clock_s)
     tallies = kept.tallies
     total = sum(tallies.values(), Tally())
     read = seen.serving - len(seen.silent)
@@ -173,9 +176,22 @@ def _begun(case: Case) -> Kept:
     return replace(stored or Kept(replicas=first, learns_until_s=LEARN_S), replicas=first, shown=change)
 
 
-def _look(case: Case) -> Look:
+def _look(case: Case, kept: Kept) -> Look:
     names = tuple(str(one.name) for one in case.objectives)
-    return Look(promise=case.promise, objectives=names, serving=case.seats.serving, aside=case.seats.aside)
+    return Look(promise=case.promise, objectives=names, serving=case.seats.serving, aside=aside(kept))
+
+
+def _with_faults(case: Case, kept: Kept, clock_s: float) -> Kept:
+    knees = max(1, len(case.seats.serving)) * (case.plan.planned.hosted.knee_rps if case.plan.planned else 1.0)
+    look = faults.Look(
+        promise=case.promise,
+        targets={str(one.name): float(one.share.fraction) for one in case.objectives},
+        serving=case.seats.serving,
+        present=case.seats.present,
+        busy=kept.load_rps / knees,
+        clock_s=clock_s,
+    )
+    return faults.find_faults(case.samples, look, kept)
 
 
 def _added(before: Mapping[str, Tally], after: Mapping[str, Tally]) -> dict[str, Tally]:
