@@ -59,6 +59,7 @@ ROLLOUT_KEY = "rollout.json"  # of NAME-state: the clock of a rollout, and which
 GROUPS_KEY = "groups.json"  # of NAME-state: how often replicas ended as a whole, and which nodes are in doubt
 SCALING_KEY = "scaling.json"  # of NAME-state: what decisions about replicas remember, and the last of them
 ZERO_KEY = "zero.json"  # of NAME-state: how far a model is on the way to zero or back, and its activators' port
+STARTS_KEY = "starts.json"  # of NAME-state: how long the last starts took, phase by phase
 PLAN_MOUNT = "/etc/modelfleet"
 PROMISE_KEY = "promise.json"
 PROMISE_MOUNT = "/etc/modelfleet-promise"

@@ -34,8 +34,8 @@ ACTIVATOR_SILENT: Final = (
     (at.NOT_AVAILABLE, at.NOT_PROGRESSING),
     "No activator answers for this model through its Service. Replicas that serve stay; at zero a request would not be"
     " answered.",
-    "Look at the activator's pods (`kubectl get deploy,pods -A -l app.kubernetes.io/component=activator`) and at their"
-    " log.",
+    "Install the chart with activator.enabled=true. Where it is, look at the activator's pods (`kubectl get pods -A -l"
+    " app.kubernetes.io/component=activator`) and at their log.",
 )
 WAKE_FAILED: Final = (
     "WakeFailed",

@@ -11,6 +11,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.cli import kubectl
+from modelfleet.cli.explain_zero import to_zero_lines
 from modelfleet.cli.kubectl import KubectlError
 from modelfleet.cli.plan_files import read_files
 from modelfleet.cli.plan_flags import AskError
@@ -76,6 +77,7 @@ def lines(deployment: Mapping[str, Any]) -> Iterator[str]:
     yield from _plan(status)
     yield from _money(status)
     yield from _scaling(status)
+    yield from to_zero_lines(status)
     yield from _changes(status)
 
 

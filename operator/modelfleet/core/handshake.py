@@ -5,7 +5,7 @@ serve, so that something always answers behind the Service.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +16,7 @@ from modelfleet.api.zero_status import ZeroState
 from modelfleet.core import raw
 from modelfleet.core.activator import waiting_in
 from modelfleet.core.children import Children
+from modelfleet.core.cold_start import Seen, Starts, read_starts, starts_entry, with_new
 from modelfleet.core.drift import delete, put_back
 from modelfleet.core.effects import Create, Effect
 from modelfleet.core.groups import Replica
@@ -42,17 +43,18 @@ AHEAD_S = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Handshake:
-    """`zero` is None where the deployment has nothing to do with zero. `kept`: what NAME-state is to hold of it; None
-    leaves it as it is."""
+    """`zero` is None where the deployment has nothing to do with zero; `starts` are those that were measured then.
+    `kept`: what NAME-state is to hold, by key."""
 
     zero: Zero | None = None
-    kept: Mapping[str, Any] | None = None
+    starts: Starts | None = None
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
     wake_after_s: float | None = None
 
 
 def decide_handshake(
-    world: World, children: Children, fleet: tuple[Replica, ...], intent: Intent
+    world: World, children: Children, fleet: tuple[Replica, ...], intent: Intent, plans: Mapping[str, Plan]
 ) -> tuple[Intent, Handshake]:
     """The step, and the wish with the number of replicas that comes of it. Without a wish everything stays."""
     stored, wish = entry(state_of(children), names.ZERO_KEY), intent.wish
@@ -60,6 +62,7 @@ def decide_handshake(
     if wish is None:
         known = bool(raw.text(stored, "state"))
         return intent, Handshake(zero=Zero(kept=kept, replicas=0, slice=Slice.KEEP) if known else None)
+    starts = _starts(world, children, fleet, plans)
     scaling = wish.deployment.spec.scaling
     if scaling.to_zero is None and not stored:
         return intent, Handshake()
@@ -69,10 +72,19 @@ def decide_handshake(
     times_s = (zero.wake_after_s, next_change_s(scaling.schedules, world.now, AHEAD_S))
     return replace(intent, wish=replace(wish, replicas=_number(wish.replicas, zero))), Handshake(
         zero=None if done else zero,
-        kept={} if done else kept_entry(zero.kept),
+        starts=None if done else starts,
+        kept={names.ZERO_KEY: {}, names.STARTS_KEY: {}}
+        if done
+        else {names.ZERO_KEY: kept_entry(zero.kept), names.STARTS_KEY: starts_entry(starts)},
         effects=tuple(_keep_slice(children, zero)),
         wake_after_s=min((time_s for time_s in times_s if time_s is not None), default=None),
     )
+
+
+def _starts(world: World, children: Children, fleet: tuple[Replica, ...], plans: Mapping[str, Plan]) -> Starts:
+    known = read_starts(entry(state_of(children), names.STARTS_KEY))
+    classes = {name: plan.class_name for name, plan in plans.items()}
+    return with_new(known, fleet, Seen(pods=children.pods, classes=classes, samples=world.samples), world.now)
 
 
 def _moment(world: World, fleet: tuple[Replica, ...], wish: Wish, kept: Kept) -> Moment:

@@ -65,7 +65,7 @@ def plan(world: World) -> Outcome:
     plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
     fleet = replicas(pods, plans)
     intent, course, scaling = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
-    intent, handshake = decide_handshake(world, children, fleet, intent)
+    intent, handshake = decide_handshake(world, children, fleet, intent, plans)
     moves = _moves(
         Ground(
             world=world,
@@ -99,6 +99,7 @@ def plan(world: World) -> Outcome:
         known=known,
         moves=bool(effects),
         zero=handshake.zero,
+        starts=handshake.starts,
         scaling=scaling,
     )
     promised = decide_promised(situation)
@@ -159,7 +160,7 @@ def _kept(
         names.ROLLOUT_KEY: course.kept if course else None,
         names.GROUPS_KEY: life.kept,
         names.SCALING_KEY: scaling.to_write if scaling else None if course is None else let_go_of(children),
-        names.ZERO_KEY: handshake.kept,
+        **handshake.kept,
     }
     entries = {key: part for key, part in parts.items() if part is not None}
     return keep_beside(children, intent.effects, entries) if entries else intent.effects

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from modelfleet.api import names
+from modelfleet.api.modeldeployment import ScalingMode
 from modelfleet.core import raw
 from modelfleet.core.active import Scaling
 from modelfleet.core.capacity import Spare, decide_spare
 from modelfleet.core.children import Children, is_left_over, name_taken
+from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
 from modelfleet.core.group_life import Life
@@ -40,6 +42,7 @@ class Situation:
     known: dict[str, Revision]
     moves: bool
     zero: Zero | None = None
+    starts: Starts | None = None
     scaling: Scaling | None = None
 
     @cached_property
@@ -58,6 +61,13 @@ class Situation:
         """A sentence about the replica that is replaced because it is worse than the others; empty without one."""
         slow = self.scaling.kept.slow if self.scaling else None
         return slow.sentence if slow is not None and self.scaling is not None and self.scaling.slow else ""
+
+    @property
+    def lacks(self) -> int:
+        """Replicas that samples ask for and no node has room for; none where no sample decides, or nodes are bought."""
+        if self.scaling is None or self.scaling.case.scaling.mode is not ScalingMode.ACTIVE:
+            return 0
+        return len(self.placing.shortfalls.keys() - self.placing.bought)
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:

@@ -3,6 +3,8 @@
 from modelfleet.api.reasons import Reason
 from modelfleet.api.zero_status import Refusal, ZeroState, ZeroStatus
 from modelfleet.core import raw
+from modelfleet.core.cold_start import quantiles, total_s
+from modelfleet.core.scaling.break_even import Record, advice
 from modelfleet.core.scaling.zero import back_off_s
 from modelfleet.core.situation import Situation
 
@@ -23,6 +25,28 @@ def zero_status(s: Situation) -> ZeroStatus | None:
         activator_port=kept.port,
         replicas=zero.replicas if kept.state is ZeroState.WAKING else None,
         refusal=refusal(s),
+        advice=_advice(s) or None,
+    )
+
+
+def _advice(s: Situation) -> str:
+    """Of the record up to the last change of the state, so that it stands still in between."""
+    wish, kept = s.intent.wish, s.zero.kept if s.zero else None
+    terms = wish.deployment.spec.scaling.to_zero if wish else None
+    if wish is None or terms is None or kept is None or s.starts is None:
+        return ""
+    took = quantiles(tuple(map(total_s, s.starts.by_class.get(wish.plan.class_name, ()))))
+    counted = kept.since is not None and kept.counted_since is not None
+    return advice(
+        Record(
+            span_s=(kept.since - kept.counted_since).total_seconds() if counted else 0.0,  # type: ignore[operator]
+            at_zero_s=kept.at_zero_s,
+            wakes=kept.wakes,
+            after_s=terms.after.seconds,
+            accelerators=wish.plan.accelerators,
+            start_p50_s=took.p50_s if took else None,
+            start_p90_s=took.p90_s if took else None,
+        )
     )
 
 

@@ -7,7 +7,7 @@ from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, yes
 from modelfleet.core.zero_report import refusal
 
-_LOOK = "look at the activator's pods and their log"
+_LOOK = "install the chart with activator.enabled=true, or look at the activator's pods"
 
 
 def zero_available(s: Situation) -> Verdict | None:

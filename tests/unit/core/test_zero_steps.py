@@ -19,6 +19,7 @@ from modelfleet.core.scaling.zero_kept import Failed, Kept, kept_entry, read_kep
 from scenes import OFF, STARTING, pod
 
 BROKEN = Failure(Reason.IMAGE_NOT_PULLABLE, "the image cannot be pulled", hopeless=True)
+RECORDED = Kept(port=1, since=START, counted_since=START, at_zero_s=70.5, wakes=3)
 MINUTE = timedelta(minutes=1)
 FIRST = "chat-bbbbbbbb-0"
 PROVEN, SILENT = Answer(proven=True), Answer(proven=False, why="nothing listens", silent_s=90.0)
@@ -215,7 +216,7 @@ def test_a_step(of: Moment, state: str, replicas: int, slice_: Slice) -> None:
     assert (str(got.state), got.replicas, got.slice) == (state, replicas, slice_)
 
 
-@pytest.mark.parametrize("kept", [FRESH, SERVING, LEAVING, AT_ZERO, WAKING, replace(AT_ZERO, failed=FAILED)])
+@pytest.mark.parametrize("kept", [FRESH, SERVING, LEAVING, AT_ZERO, WAKING, replace(AT_ZERO, failed=FAILED), RECORDED])
 def test_what_is_kept_is_read_back(kept: Kept) -> None:
     assert read_kept(kept_entry(kept)) == kept
 
@@ -257,3 +258,13 @@ def test_a_failed_wake_says_why_and_what_waited_wakes_nothing_again() -> None:
 )
 def test_as_many_replicas_as_what_waits_needs(requests: int, carries: float | None, replicas: int) -> None:
     assert needed(requests, carries, 4) == replicas
+
+
+def test_the_record_counts_time_at_zero_and_forgets_half_of_what_is_older_than_a_week() -> None:
+    slept = Kept(state=ZeroState.AT_ZERO, since=START, counted_since=START - timedelta(hours=1))
+    woken = slept.turned(ZeroState.WAKING, START + timedelta(hours=3))
+    assert (woken.at_zero_s, woken.wakes, woken.counted_since) == (10800.0, 1, slept.counted_since)
+
+    week = timedelta(days=8)
+    old = replace(slept, at_zero_s=1000.0, wakes=4, counted_since=START - week).turned(ZeroState.WAKING, START)
+    assert (old.at_zero_s, old.wakes, old.counted_since) == (500.0, 2, START - week / 2)

@@ -121,8 +121,7 @@ class Moment:
 
     def turned(self, state: ZeroState, **change: Any) -> "Moment":
         """The same moment in another state, from now on."""
-        since = self.now.replace(microsecond=0)
-        return replace(self, kept=replace(self.kept, state=state, since=since, **change))
+        return replace(self, kept=replace(self.kept.turned(state, self.now), **change))
 
     def busy(self) -> "Moment":
         """The clock begins anew."""

@@ -14,6 +14,8 @@ TRIES = 5
 FIRST_S, LONGEST_S = 10.0, 900.0
 """Back-offs after a wake that failed: 10 s, 20 s, 40 s, 80 s; from the fifth on 900 s."""
 
+_WEEK = timedelta(days=7)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
@@ -36,7 +38,8 @@ class Failed:
 class Kept:
     """What NAME-state holds. `idle_at` and `arrivals`: since when nothing came, and what replicas had counted then, by
     uid; None before the first was ready. `woken` and `waited`: how many replicas wake, for how many requests.
-    `answered`: entries of status.demand that are served, by activator."""
+    `answered`: entries of status.demand that are served, by activator. `counted_since`, `at_zero_s` and `wakes`: the
+    record of what going to zero saved, of about a week."""
 
     state: ZeroState = ZeroState.SERVING
     since: datetime | None = None
@@ -47,6 +50,34 @@ class Kept:
     waited: int = 0
     answered: Mapping[str, str] = field(default_factory=dict)
     failed: Failed | None = None
+    counted_since: datetime | None = None
+    at_zero_s: float = 0.0
+    wakes: int = 0
+
+    def turned(self, state: ZeroState, now: datetime) -> "Kept":
+        """In another state, from now on."""
+        at = now.replace(microsecond=0)
+        since = self.since or at
+        left = self.state is ZeroState.AT_ZERO and state is not ZeroState.AT_ZERO
+        passed_s = max(0.0, (at - since).total_seconds()) if left else 0.0
+        woken = 1 if state is ZeroState.WAKING else 0
+        return replace(
+            self,
+            state=state,
+            since=at,
+            counted_since=self.counted_since or at,
+            at_zero_s=round(self.at_zero_s + passed_s, 1),
+            wakes=self.wakes + woken,
+        ).of_about_a_week(at)
+
+    def of_about_a_week(self, now: datetime) -> "Kept":
+        """With half of the record forgotten where it is older than a week."""
+        since = self.counted_since
+        if since is None or now - since <= _WEEK:
+            return self
+        return replace(
+            self, counted_since=since + (now - since) / 2, at_zero_s=self.at_zero_s / 2, wakes=round(self.wakes / 2)
+        )
 
     def with_clock(self, at: datetime, arrivals: Mapping[str, int]) -> "Kept":
         """With the clock set to `at`, when replicas had counted `arrivals`."""
@@ -70,6 +101,9 @@ def read_kept(entry: Mapping[str, Any]) -> Kept:
         arrivals={str(uid): count for uid, count in counts.items() if isinstance(count, int)},
         woken=raw.integer(entry, "wake", "replicas"),
         waited=raw.integer(entry, "wake", "waited"),
+        counted_since=raw.instant(entry, "record", "since"),
+        at_zero_s=_number(entry, "atZero_s"),
+        wakes=raw.integer(entry, "record", "wakes"),
         answered={str(k): str(v) for k, v in raw.mapping(entry, "answered").items()},
         failed=Failed(
             times=max(1, raw.integer(failed, "times", default=1)),
@@ -81,6 +115,11 @@ def read_kept(entry: Mapping[str, Any]) -> Kept:
         if at is not None
         else None,
     )
+
+
+def _number(entry: Mapping[str, Any], key: str) -> float:
+    found = raw.at(entry, "record", key)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0.0
 
 
 def kept_entry(kept: Kept) -> dict[str, Any]:
@@ -96,6 +135,9 @@ def kept_entry(kept: Kept) -> dict[str, Any]:
         said["wake"] = {"replicas": kept.woken, "waited": kept.waited}
     if kept.answered:
         said["answered"] = dict(kept.answered)
+    if kept.counted_since is not None:
+        since = kept.counted_since.replace(microsecond=0).isoformat()
+        said["record"] = {"since": since, "atZero_s": kept.at_zero_s, "wakes": kept.wakes}
     if kept.failed is not None:
         said["failed"] = {
             "times": kept.failed.times,
