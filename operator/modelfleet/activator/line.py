@@ -101,7 +101,7 @@ class Line:
         """The object changed. What cannot be started fails those who wait at once."""
         self.model = model
         if model.refusal is not None and not self.workers:
-            self._fail_all(holding.failed(model, holding.retry_after_s(model, 0, self._around.now())))
+            self._fail_all(holding.failed(model, model.refusal, 0, self._around.now()))
         self._release()
 
     def serve(self, addresses: frozenset[Address]) -> None:

@@ -16,7 +16,7 @@ from modelfleet.core.activation.holding import Limits
 from modelfleet.core.activation.known import Outlook, Refusal
 from modelfleet.core.activation.slices import Address
 
-NO_ROOM = Refusal("NoCapacity", "no node has room", 30.0)
+NO_ROOM = Refusal("NoCapacity", "no node has room")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def test_a_stream_that_waits_gets_comments_and_then_the_worker_s_events(se
 
 
 async def test_a_start_that_fails_ends_all_who_wait_at_once_with_the_reason(session: aiohttp.ClientSession) -> None:
-    async with door() as at:
+    async with door(outlook=Outlook(usual_s=30.0)) as at:
         client = Client(session, at.port, MODEL)
         whole, stream = asyncio.create_task(client.complete()), asyncio.create_task(client.stream())
         await asyncio.sleep(0.25)

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -119,7 +119,7 @@ async def test_a_refusal_that_a_start_would_mend_is_demand_until_its_retry_after
 
 
 async def test_a_start_that_fails_is_asked_for_again_only_for_a_moment() -> None:
-    at = line(refusal=Refusal("NoCapacity", "no room", 300.0))
+    at = line(refusal=Refusal("NoCapacity", "no room", NOW + timedelta(seconds=300)))
     assert at.decide(1).reason is Reason.START_FAILED
     assert at.demand == 1
     await asyncio.sleep(5.1)

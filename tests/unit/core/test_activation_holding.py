@@ -67,7 +67,7 @@ MEASURED = Outlook(usual_s=190.0)
             id="111 ahead are one too many",
         ),
         pytest.param(
-            {"refusal": Refusal("ImagePullFailed", "no such image", 42.2)},
+            {"refusal": Refusal("ImagePullFailed", "no such image", NOW + timedelta(seconds=42.2))},
             EMPTY,
             1,
             Reason.START_FAILED,

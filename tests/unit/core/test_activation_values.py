@@ -30,7 +30,7 @@ def test_a_model_is_known_with_all_that_bounds_what_is_held() -> None:
     zero = {
         "state": "Waking",
         "since": "2026-01-01T00:00:00Z",
-        "refusal": {"reason": "NoCapacity", "message": "no room", "retryAfterSeconds": 30},
+        "refusal": {"reason": "NoCapacity", "message": "no room", "until": "2026-01-01T00:00:00Z"},
     }
     demand = [{"activator": "activator-b", "waiting": 4, "at": "2026-01-01T00:00:00Z"}]
     found = known(
@@ -41,7 +41,7 @@ def test_a_model_is_known_with_all_that_bounds_what_is_held() -> None:
     assert (found.port, found.patience_s, found.most_replicas) == (20001, 300.0, 3)
     assert (found.rate_rps, found.sequences) == (2.5, 64)
     assert found.outlook == Outlook(usual_s=190.0, left_s=70.0, since=NOW)
-    assert found.refusal == Refusal("NoCapacity", "no room", 30.0)
+    assert found.refusal == Refusal("NoCapacity", "no room", NOW)
     assert found.demand == {"activator-b": Demand(4, NOW)}
     assert (found.waiting_elsewhere("activator-a"), found.waiting_elsewhere("activator-b")) == (4, 0)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from math import ceil
 
-from modelfleet.core.activation.known import Known, Outlook
+from modelfleet.core.activation.known import Known, Outlook, Refusal
 
 UNMEASURED_S = 60.0
 """Retry-After where no start of the model was measured yet."""
@@ -95,7 +95,7 @@ def decide_hold(model: Known, load: Load, body_bytes: int, limits: Limits, now: 
     """Whether a request with a body of `body_bytes` (as far as it is known) is held."""
     again_s = retry_after_s(model, load.ahead, now)
     if model.refusal is not None:
-        return failed(model, again_s)
+        return failed(model, model.refusal, load.ahead, now)
     if body_bytes > limits.body_bytes:
         return too_large(model, limits)
     if load.requests >= limits.requests:
@@ -113,14 +113,13 @@ def decide_hold(model: Known, load: Load, body_bytes: int, limits: Limits, now: 
     return Verdict(Reason.HELD, f"held for at most {model.patience_s:g} s")
 
 
-def failed(model: Known, again_s: int) -> Verdict:
-    """The start cannot succeed now, and the operator says why."""
-    refusal = model.refusal
-    if refusal is None:
-        raise ValueError("the operator refuses nothing")
-    after_s = again_s if refusal.retry_after_s is None else max(_SHORTEST_S, ceil(refusal.retry_after_s))
+def failed(model: Known, refusal: Refusal, ahead: int, now: datetime) -> Verdict:
+    """The start cannot succeed now, and the operator says why; before its `until` no other is tried."""
+    again_s = retry_after_s(model, ahead, now)
+    if refusal.until is not None:
+        again_s = max(_SHORTEST_S, ceil((refusal.until - now).total_seconds()))
     words = f"{refusal.reason}: {refusal.message}" if refusal.message else refusal.reason
-    return Verdict(Reason.START_FAILED, f"{model.served_names[0]} cannot start: {words}", 503, after_s)
+    return Verdict(Reason.START_FAILED, f"{model.served_names[0]} cannot start: {words}", 503, again_s)
 
 
 def too_many_bytes(model: Known, load: Load, limits: Limits, now: datetime) -> Verdict:

@@ -22,7 +22,8 @@ class Refusal:
 
     reason: str
     message: str
-    retry_after_s: float | None = None
+    until: datetime | None = None
+    """When another start may be tried; None: not said."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _refusal(told: Mapping[str, Any]) -> Refusal | None:
     if not told:
         return None
     reason = raw.text(told, "reason") or "StartFailed"
-    return Refusal(reason, raw.text(told, "message"), _number(told.get("retryAfterSeconds")))
+    return Refusal(reason, raw.text(told, "message"), raw.instant(told, "until"))
 
 
 def _demand(entry: Mapping[str, Any]) -> Demand:
