@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from modelfleet.core.scaling.page import PageError, Slot, slot
 
 _MOST_KNOWN = 200_000
-_OF_ONE_POD = "modelfleet_worker_pod_info{"
 
 
 class Exposition:
@@ -42,8 +41,7 @@ class Exposition:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         where = next((slot(name, labels) for name, labels in _parsed(head)), None)
-        if not head.startswith(_OF_ONE_POD):
-            self._known[head] = where
+        self._known[head] = where
         return where
 
 

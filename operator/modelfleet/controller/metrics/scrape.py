@@ -5,9 +5,10 @@ bounded in time and size: whoever can write into a pod can answer here.
 """
 
 import asyncio
+import contextlib
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import aiohttp
 import httpx
@@ -26,6 +27,8 @@ CONNECTIONS = 256
 """Pods that are read at the same time."""
 
 _KEPT_S = 15.0  # a connection is used again at the next two looks
+_FILES = 16384  # open files from which on connections to thousands of pods may be kept
+_HEADERS = {"Accept": "text/plain", "Accept-Encoding": "identity", "User-Agent": "modelfleet-operator"}
 
 
 class UnreadError(Exception):
@@ -33,50 +36,54 @@ class UnreadError(Exception):
 
 
 class Scraper:
-    """One client for all pods; see `scraper`."""
+    """One transport for all pods; see `scraper`. Without a client around it nothing follows, remembers or adds."""
 
-    def __init__(self, client: httpx.AsyncClient, port: int, timeout_s: float) -> None:
-        self._client, self._port, self._timeout_s = client, port, timeout_s
+    def __init__(self, transport: AiohttpTransport, port: int, timeout_s: float) -> None:
+        self._transport, self._port, self._timeout_s = transport, port, timeout_s
 
     async def text(self, worker: Worker) -> str:
         """The page of a worker. Raises UnreadError."""
-        url = f"http://{worker.host}:{self._port}/metrics"
         try:
-            async with asyncio.timeout(self._timeout_s), self._client.stream("GET", url) as response:
-                if response.status_code != httpx.codes.OK:
-                    raise UnreadError(f"its page answers with status {response.status_code}")
-                return (await _body(response)).decode()
+            async with asyncio.timeout(self._timeout_s):
+                return (await self._body(worker)).decode()
         except TimeoutError as error:
             raise UnreadError(f"its page does not answer within {self._timeout_s:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, UnicodeDecodeError) as error:
             raise UnreadError(f"its page cannot be read ({type(error).__name__})") from error
 
-
-async def _body(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for part in response.aiter_raw():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise UnreadError(f"its page has more than {MOST_BYTES} bytes")
-    return bytes(body)
+    async def _body(self, worker: Worker) -> bytes:
+        request = httpx.Request("GET", f"http://{worker.host}:{self._port}/metrics", headers=_HEADERS)
+        response = await self._transport.handle_async_request(request)
+        try:
+            if response.status_code != httpx.codes.OK:
+                raise UnreadError(f"its page answers with status {response.status_code}")
+            body = bytearray()
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise UnreadError(f"its page has more than {MOST_BYTES} bytes")
+            return bytes(body)
+        finally:
+            await response.aclose()
 
 
 @asynccontextmanager
 async def scraper(port: int = names.STATUS_PORT, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Scraper]:
     """A scraper, for the time of the block."""
-    transport = AiohttpTransport(client=_session, verify=False, trust_env=False)
-    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    async with httpx.AsyncClient(
-        transport=transport,
-        trust_env=False,
-        follow_redirects=False,
-        cookies=cookies,
-        timeout=timeout_s,
-        headers={"Accept-Encoding": "identity", "User-Agent": "modelfleet-operator"},
-    ) as client:
-        yield Scraper(client, port, timeout_s)
+    async with AiohttpTransport(client=_session, verify=False, trust_env=False) as transport:
+        yield Scraper(transport, port, timeout_s)
 
 
 def _session() -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=_KEPT_S)
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=_KEPT_S, force_close=not _many_files())
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+
+
+def _many_files() -> bool:
+    """Raises what this process may open to what it is allowed; True if that is enough to keep connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard > soft:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft == resource.RLIM_INFINITY or soft >= _FILES

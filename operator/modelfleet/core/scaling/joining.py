@@ -1,9 +1,9 @@
 """Readings of one pod as one series: counters that never fall, thinned out so that a window of many pods fits. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
-from modelfleet.core.scaling.reading import OUTCOMES, EngineCounts, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import ENGINE_COUNTS, OUTCOMES, EngineCounts, ObjectiveCounts, Reading
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, plus
 
 _Promises = Mapping[str, Mapping[str, ObjectiveCounts]]
@@ -74,9 +74,9 @@ def _above(counts: ObjectiveCounts, base: ObjectiveCounts | None) -> ObjectiveCo
 
 def _continued_engine(engine: EngineCounts, base: EngineCounts) -> EngineCounts:
     values = {}
-    for each in fields(EngineCounts):
-        read, known = getattr(engine, each.name), getattr(base, each.name)
-        values[each.name] = read if read is None or known is None else read + known
+    for name in ENGINE_COUNTS:
+        read, known = getattr(engine, name), getattr(base, name)
+        values[name] = read if read is None or known is None else read + known
     return EngineCounts(**values)
 
 
@@ -96,8 +96,8 @@ def _fell(before: ObjectiveCounts, after: ObjectiveCounts) -> bool:
 
 
 def _engine_fell(before: EngineCounts, after: EngineCounts) -> bool:
-    for each in fields(EngineCounts):
-        was, now = getattr(before, each.name), getattr(after, each.name)
+    for name in ENGINE_COUNTS:
+        was, now = getattr(before, name), getattr(after, name)
         if was is not None and now is not None and now < was:
             return True
     return False

@@ -11,6 +11,7 @@ from math import inf, isfinite
 from typing import NamedTuple
 
 from modelfleet.core.scaling.reading import (
+    ENGINE_COUNTS,
     OUTCOMES,
     EngineCounts,
     Histogram,
@@ -79,7 +80,6 @@ _LABELLED = {
     "modelfleet_promise_info": ("promise", "promise"),
 }
 _APART = ("longer", "first_caller")
-_ENGINE = tuple(EngineCounts.__dataclass_fields__)
 _SECONDS = ("step_s",)
 
 NAMES = (
@@ -139,7 +139,7 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         promises = draft.promises()
     except ValueError as error:
         raise PageError(str(error)) from error
-    engine = {name: _number(name, draft.worker[name]) for name in _ENGINE if name in draft.worker}
+    engine = {name: _number(name, draft.worker[name]) for name in ENGINE_COUNTS if name in draft.worker}
     present = ("in_flight", "waiting", "running", "engine_waiting", "kv_total_tokens", "kv_used_tokens")
     whole = {name: int(draft.worker[name]) for name in present if name in draft.worker}
     return Reading(

@@ -144,6 +144,9 @@ class EngineCounts:
     step_prefill_tokens: int | None = None
 
 
+ENGINE_COUNTS = tuple(each.name for each in fields(EngineCounts))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """How far the worker's start is. `progress` and `left_s` are None where nothing tells them; `phases_s` says how

@@ -6,9 +6,9 @@ count any more.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
-from modelfleet.core.scaling.reading import EngineCounts, Histogram, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import ENGINE_COUNTS, EngineCounts, Histogram, ObjectiveCounts, Reading
 
 WINDOW_S = 300.0
 """The window that a promise is judged over (design: a 5-minute window)."""
@@ -191,7 +191,7 @@ def _histograms(a: Histogram | None, b: Histogram | None, sign: int) -> Histogra
 def engines_plus(a: EngineCounts, b: EngineCounts, sign: int) -> EngineCounts:
     """`a` and `sign` times `b`; None where either does not say."""
     values = {}
-    for each in fields(EngineCounts):
-        here, there = getattr(a, each.name), getattr(b, each.name)
-        values[each.name] = None if here is None or there is None else here + sign * there
+    for name in ENGINE_COUNTS:
+        here, there = getattr(a, name), getattr(b, name)
+        values[name] = None if here is None or there is None else here + sign * there
     return EngineCounts(**values)
