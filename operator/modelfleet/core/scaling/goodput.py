@@ -6,7 +6,7 @@ process has watched: workers go on counting while no operator looks, so after a 
 LEAST_SPAN_S, and until then it is not known.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelfleet.api.modeldeployment import ModelDeployment, Objective
@@ -153,33 +153,9 @@ def mean_in_flight(
     return sum(means) if means else None
 
 
-def of_revision(deployment: ModelDeployment, samples: Samples, objective: Objective, revision: str) -> Measured:
-    """The same for the pods of one revision, those too that are gone."""
-    pods = [pod for pod in (*samples.pods.values(), *samples.gone) if pod.revision == revision]
-    name, promise = str(objective.name), digest(deployment)
-    found = counted(samples, promise, name, of=pods)
-    ended = found.counts.ended if found else None
-    return Measured(
-        name=name,
-        target=float(objective.share.fraction),
-        counted=found,
-        interval=wilson(ended.met, ended.counted) if ended else Interval(0.0, 1.0),
-    )
-
-
 def _why(samples: Samples, silent: Iterable[str]) -> str:
     for uid in silent:
         pod = samples.pods.get(uid)
         if pod is not None and pod.failure:
             return f"{pod.name}: {pod.failure}"
     return ""
-
-
-def of_revisions(
-    deployment: ModelDeployment, samples: Samples, revisions: Iterable[str]
-) -> Iterator[tuple[Objective, dict[str, Measured]]]:
-    """Each objective with what is measured of each of the `revisions` that had requests."""
-    names = tuple(revisions)
-    for objective in deployment.spec.objectives:
-        found = {name: of_revision(deployment, samples, objective, name) for name in names}
-        yield objective, {name: each for name, each in found.items() if each.requests}

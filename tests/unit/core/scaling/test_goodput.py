@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from modelfleet.api.reasons import Reason
 from modelfleet.core.promised import decide_objectives_met, goodput_block, percent
-from modelfleet.core.scaling.goodput import Goodput, measure, of_revisions
+from modelfleet.core.scaling.goodput import Goodput, measure
 from modelfleet.core.scaling.interval import wilson, with_silent
+from modelfleet.core.scaling.revisions import promise_of_revisions
 from sampled import Sampled, parsed, worker
 from worker_pages import Numbers, good
 
@@ -210,12 +211,13 @@ def test_an_interval_holds_its_share_and_silent_workers_only_widen_it(good_: int
         assert known.low - 1e-12 <= good_ / (good_ + bad) <= known.high + 1e-12
 
 
-def test_revisions_are_measured_apart_and_those_without_a_request_are_absent():
-    sampled = Sampled(parsed(objectives=[objective()])).follow(worker(0, "aaaaaaaa"), worker(1, "bbbbbbbb"))
-    for index, revision in ((0, "aaaaaaaa"), (1, "bbbbbbbb")):
-        sampled.over(60, [good(0), good(900, 100 * index)], worker(index, revision))
-    ((_, found),) = of_revisions(sampled.deployment, sampled.samples, ("aaaaaaaa", "bbbbbbbb", "cccccccc"))
-    assert {name: (each.good, each.requests) for name, each in found.items()} == {
-        "aaaaaaaa": (900, 900),
-        "bbbbbbbb": (900, 1000),
-    }
+def test_revisions_are_measured_apart_by_the_objective_that_tells_them_apart():
+    both = parsed(objectives=[objective("batch", share="10%"), objective("chat")])
+    sampled = Sampled(both).follow(worker(0, "aaaaaaaa"), worker(1, "bbbbbbbb"), worker(2, "cccccccc"))
+    for index, late in ((0, 0), (1, 500), (2, None)):
+        chat = good(0) if late is None else good(900, late)
+        sampled.over(60, [{}, {"chat": chat, "batch": good(50)}], sampled.workers[f"uid-{index}"])
+    sampled.follow(worker(1, "bbbbbbbb"), worker(2, "cccccccc"))
+    found = promise_of_revisions(both, sampled.samples)
+    assert (found.target, sorted(found.measured)) == (0.9, ["aaaaaaaa", "bbbbbbbb"]), "those that are gone count too"
+    assert found.measured["bbbbbbbb"].high < 0.9 <= found.measured["aaaaaaaa"].low
