@@ -88,6 +88,10 @@ e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and sch
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
 
+.PHONY: e2e-zero
+e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycles, killed activators and operators, a broken image, vLLM
+	@$(BIN)/pytest --thorough -s tests/e2e/test_zero_for_real.py
+
 .PHONY: bench-weights
 bench-weights: setup ## what a fetch costs in time and processor time for a gigabyte
 	@PYTHONPATH=tests $(PY) -m benchmarks.weights
@@ -109,6 +113,10 @@ bench-goodput: prepare ## our goodput counters against vllm bench serve and aipe
 .PHONY: bench-overhead
 bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with and without them, 24 pairs; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput.overhead build/bench/overhead.json
+
+.PHONY: bench-activator
+bench-activator: setup ## what the activator costs beside nginx: latency, rate, memory, the first token; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.activator build/bench/activator.json
 
 .PHONY: verify
 verify: setup ## format, lint, types, layers

@@ -35,7 +35,7 @@ ACTIVATOR_SILENT: Final = (
     "No activator answers for this model through its Service. Replicas that serve stay; at zero a request would not be"
     " answered.",
     "Install the chart with activator.enabled=true. Where it is, look at the activator's pods (`kubectl get pods -A -l"
-    " app.kubernetes.io/component=activator`) and at their log.",
+    " app.kubernetes.io/name=modelfleet-activator`) and at their log.",
 )
 WAKE_FAILED: Final = (
     "WakeFailed",

@@ -9,7 +9,7 @@ from modelfleet.core.scaling.break_even import spoken
 
 
 def to_zero_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Where the model stands, why a request is refused, what it saves, and the phases of its starts. Any status is read."""
+    """Where the model stands, why a request is refused, what it saves, and the phases of its starts."""
     zero, start = raw.mapping(status, "toZero"), raw.mapping(status, "coldStart")
     if zero:
         yield from headed("To zero")
