@@ -10,7 +10,7 @@ from builders import START, Fleet, Raw, check_status, deployment, merged
 from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.activator import Answer
-from modelfleet.core.effects import Effect, Outcome
+from modelfleet.core.effects import Effect, Forget, Outcome
 from modelfleet.core.handshake import free_port
 from modelfleet.core.reconcile import plan
 from modelfleet.core.scaling.reading import ObjectiveCounts, Reading
@@ -65,7 +65,11 @@ class Site(Fleet):
         outcome = plan(self.world())
         effects = outcome.effects if cut is None else outcome.effects[:cut]
         self._note(effects)
-        assert self._execute(effects)
+        dead = {each.activator for each in effects if isinstance(each, Forget)}
+        assert self._execute(tuple(each for each in effects if not isinstance(each, Forget)))
+        if dead:
+            rest = [entry for entry in self._demand() if entry["activator"] not in dead]
+            self.deployment["status"] = {**self.deployment["status"], "demand": rest}
         if cut is None:
             check_status(outcome.status)
             demand = self._demand()

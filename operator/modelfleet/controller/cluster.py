@@ -96,8 +96,11 @@ class Cluster(Protocol):
         ValueError: the manifest names no controller. Applying without uid and owner would take over foreign objects.
         """
 
-    async def apply_status(self, manifest: Manifest) -> WriteResult:
-        """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`."""
+    async def apply_status(self, manifest: Manifest, manager: str = "") -> WriteResult:
+        """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`.
+
+        `manager`: in whose name, instead of our own.
+        """
 
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
         """JSON merge patch on an object or its subresource `sub`; Conflict if it names another resourceVersion."""
@@ -208,8 +211,8 @@ class KubernetesCluster:
         request = _Request("PATCH", "replace", resource, resource.path(namespace, name), query, patch)
         return _written(await self._call(request))
 
-    async def apply_status(self, manifest: Manifest) -> WriteResult:
-        return await self._apply(manifest, manager=self._managers.status, subresource="status")
+    async def apply_status(self, manifest: Manifest, manager: str = "") -> WriteResult:
+        return await self._apply(manifest, manager=manager or self._managers.status, subresource="status")
 
     async def _apply(self, manifest: Manifest, *, manager: str, subresource: str | None = None) -> WriteResult:
         resource, namespace, name = _locate(manifest)

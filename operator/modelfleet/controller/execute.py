@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from modelfleet.api import names
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written
 from modelfleet.controller.resources import DEPLOYMENTS, PODS, resource_of
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Forget, Lift
 from modelfleet.core.snapshot import Raw
 
 
@@ -91,6 +92,8 @@ async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
             return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid, grace_s)
         case Lift(name, patch):
             return await cluster.merge(PODS, name, key.namespace, patch)
+        case Forget(activator, manifest):
+            return await cluster.apply_status(manifest, f"{names.ACTIVATOR}-{activator}")
 
 
 def _stopped(done: Execution, effect: Effect, result: WriteResult) -> Execution:

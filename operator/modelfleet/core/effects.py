@@ -51,7 +51,16 @@ class Lift:
     leads: bool = True
 
 
-Effect = Create | Apply | Delete | Lift
+@dataclass(frozen=True)
+class Forget:
+    """Takes a dead activator's entry out of status.demand: an apply of nothing in its name, because each owns its own.
+    It names the resourceVersion that was read, so that an entry that was written since stays."""
+
+    activator: str
+    manifest: Manifest
+
+
+Effect = Create | Apply | Delete | Lift | Forget
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from modelfleet.api.modeldeployment import Scaling, ScalingMode
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.api.zero_status import ZeroState
 from modelfleet.core import raw
-from modelfleet.core.activator import waiting_in
+from modelfleet.core.activator import DEAD_S, waiting_in
 from modelfleet.core.children import Children
 from modelfleet.core.cold_start import Seen, Starts, read_starts, starts_entry, with_new
 from modelfleet.core.drift import delete, put_back
-from modelfleet.core.effects import Create, Effect
+from modelfleet.core.effects import Create, Effect, Forget
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.kept import entry, state_of
@@ -76,7 +76,7 @@ def decide_handshake(
         kept={names.ZERO_KEY: {}, names.STARTS_KEY: {}}
         if done
         else {names.ZERO_KEY: kept_entry(zero.kept), names.STARTS_KEY: starts_entry(starts)},
-        effects=tuple(_keep_slice(children, zero)),
+        effects=(*_keep_slice(children, zero), *_forget_the_dead(world, moment)),
         wake_after_s=min((time_s for time_s in times_s if time_s is not None), default=None),
     )
 
@@ -170,6 +170,16 @@ def _keep_slice(children: Children, zero: Zero) -> Iterator[Effect]:
             yield from put_back(stored, manifest)
         elif ("EndpointSlice", name) not in children.foreign:
             yield Create({**manifest, "endpoints": []})
+
+
+def _forget_the_dead(world: World, moment: Moment) -> Iterator[Effect]:
+    """Entries that only an activator which lives would have written anew: the list has room for a bounded number."""
+    metadata = raw.mapping(world.deployment, "metadata")
+    header = {key: metadata[key] for key in ("name", "namespace", "resourceVersion") if key in metadata}
+    manifest = {"apiVersion": names.API_VERSION, "kind": names.DEPLOYMENT_KIND, "metadata": header, "status": {}}
+    for each in moment.demand:
+        if moment.demand_s.get(each.activator, 0.0) >= 2 * DEAD_S:
+            yield Forget(each.activator, manifest)
 
 
 def _family(children: Children) -> str:

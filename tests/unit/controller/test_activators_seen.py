@@ -11,11 +11,12 @@ from builders import Raw, world
 from fake_cluster import FakeCluster
 from modelfleet.api import names
 from modelfleet.controller.activators import ASKED_AT_ONCE, Activators
-from modelfleet.controller.execute import StatusWriter
+from modelfleet.controller.execute import StatusWriter, execute
 from modelfleet.controller.handlers import Echoes
 from modelfleet.controller.options import OptionsError, parse
 from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.triggers import Key
+from modelfleet.core.effects import Forget
 from modelfleet.core.handshake import FIRST_PORT, PORTS, free_port
 from modelfleet.core.snapshot import World
 from zero_site import to_zero
@@ -187,6 +188,23 @@ async def test_the_operator_never_writes_what_waits() -> None:
     assert await writer.write(of, {"replicas": 2, "demand": demand}) is not None
     (written,) = cluster.all_of(DEPLOYMENTS.plural)
     assert written["status"] == {"replicas": 2}
+
+
+async def test_a_dead_activators_entry_is_taken_out_in_its_name_and_no_other() -> None:
+    cluster = FakeCluster("team")
+    cluster.put({**told_port("chat", 20001), "status": {}})
+    for activator in ("a1", "a2"):
+        entry = {"activator": activator, "waiting": 1, "at": "2026-01-01T00:00:00Z"}
+        await cluster.apply_status(_header(cluster) | {"status": {"demand": [entry]}}, f"{names.ACTIVATOR}-{activator}")
+    await execute(cluster, KEY, [Forget("a1", _header(cluster) | {"status": {}})])
+
+    (left,) = cluster.all_of(DEPLOYMENTS.plural)
+    assert [each["activator"] for each in left["status"]["demand"]] == ["a2"]
+
+
+def _header(cluster: FakeCluster) -> Raw:
+    (stored,) = cluster.all_of(DEPLOYMENTS.plural)
+    return {key: stored[key] for key in ("apiVersion", "kind", "metadata")}
 
 
 def test_tokens_are_handed_on_as_sums(tmp_path: Any) -> None:

@@ -129,6 +129,7 @@ def test_the_entry_of_a_killed_activator_wakes_the_model_once() -> None:
 
     assert (site.state, len(site.created)) == ("AtZero", 2)
     assert site.unanswered == []
+    assert site.deployment["status"]["demand"] == [], "the dead one's entry is taken out"
 
 
 def test_a_request_that_comes_while_replicas_drain_puts_them_back() -> None:
