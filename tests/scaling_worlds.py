@@ -1,6 +1,6 @@
 """A pure fleet of one model whose workers are sampled: what Fleet (builders.py) is, with readings that a load makes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -43,7 +43,7 @@ class Worker:
 class Sampled:
     """`rps` requests a second come to each objective, spread evenly over the serving pods; above `knee_rps` a pod is
     late with half of them. Pods in `silent` cannot be read, those in `slow` are late with everything. `numbers` are
-    those decided, one a step."""
+    those decided, one a step. `read` gives what is gathered besides."""
 
     fleet: Fleet
     knee_rps: float
@@ -58,7 +58,7 @@ class Sampled:
     scaling: Scaling | None = None
     numbers: list[int] = field(default_factory=list)
     woken: bool = True
-    parts: dict[str, Any] = field(default_factory=dict)
+    read: Callable[[], dict[str, Any]] = dict
 
     def run(self, seconds: float, rps: float | None = None, objective: str = "interactive") -> "Sampled":
         """Time passes in steps, each with load, a look at every worker and a reconcile."""
@@ -111,7 +111,7 @@ class Sampled:
 
     def world(self) -> World:
         """What would be gathered now."""
-        return replace(self.fleet.world(), samples=self.samples(), scaling=self.kept, **self.parts)
+        return replace(self.fleet.world(), samples=self.samples(), scaling=self.kept, **self.read())
 
     def samples(self) -> Samples:
         """What is known of the workers."""

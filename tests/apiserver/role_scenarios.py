@@ -55,6 +55,13 @@ def create_change_scale_and_delete(story: Story) -> None:
     story.fleet.wait("nothing left", lambda: not any(story.fleet.children(plural, "life") for plural in CHILDREN))
 
 
+def a_number_that_samples_decide(story: Story) -> None:
+    """In mode Active the quotas of the namespace are read before replicas are asked for."""
+    story.fleet.apply(story.fleet.deployment("active", model={"source": "pvc://models/chat"}))
+    story.settled("active")
+    story.fleet.kubectl("delete", "mdep", "active")
+
+
 def a_revision_and_a_plan_that_nothing_needs(story: Story) -> None:
     """Ours by their owner, of a revision beyond the history: they go."""
     story.apply("history")
@@ -231,6 +238,7 @@ def a_group_whose_policy_is_edited_held_and_let_go(story: Story) -> None:
 
 SCENARIOS: tuple[Callable[[Story], None], ...] = (
     create_change_scale_and_delete,
+    a_number_that_samples_decide,
     a_group_whose_policy_is_edited_held_and_let_go,  # while all nodes are free
     labels_that_somebody_took_away,
     a_pod_that_somebody_relabelled,

@@ -107,6 +107,13 @@ class EventReason(_Told):
         "Requests are late though replicas are not busy, so no further replica is bought for it.",
         "Look for what is slow: a new revision, longer requests (status.goodput), nodes, the network in front.",
     )
+    YIELDED = (
+        "Yielded",
+        "Accelerators do not suffice for all, so this model leaves replicas above its minimum to another; the note says"
+        " to whom, and why.",
+        "Add nodes, raise spec.scaling.minReplicas, or change the priority of one of the two (docs/scaling.md).",
+    )
+    GRANTED = "Granted", "Another model leaves replicas to this one; the note says which, and why.", _NOTHING
     ADVISED = (
         "Advised",
         "Mode is Advisory, and mode Active would run another number of replicas; the note says which, and why.",

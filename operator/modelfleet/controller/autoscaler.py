@@ -12,6 +12,7 @@ from datetime import datetime
 
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.active import Scaling
+from modelfleet.core.scaling.arbitration import Grant, decide_grants
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.samples import Samples
 
@@ -28,11 +29,16 @@ class Autoscaler:
     def __init__(self, samples: Callable[[Key], Samples], triggers: Triggers, now: Callable[[], datetime]) -> None:
         self._samples, self._triggers, self._now = samples, triggers, now
         self._scalings: dict[Key, Scaling] = {}
+        self._grants: tuple[Grant, ...] = ()
 
     def view(self, key: Key) -> Kept | None:
         """What is remembered of a key; None: nothing yet."""
         scaling = self._scalings.get(key)
         return scaling.kept if scaling else None
+
+    def grants(self, key: Key) -> tuple[Grant, ...]:
+        """Replicas that a key leaves to other models, or gets from them."""
+        return tuple(each for each in self._grants if str(key) in (each.giver, each.taker))
 
     def hold(self, key: Key, scaling: Scaling | None) -> None:
         """What a reconcile decided; None: nothing is decided from samples, so nothing is remembered."""
@@ -55,7 +61,8 @@ class Autoscaler:
         before = self._scalings.get(key)
         if before is None:
             return False
-        after = before.again(replace(before.case, samples=self._samples(key), now=self._now()))
+        case = replace(before.case, samples=self._samples(key), now=self._now(), grants=self.grants(key))
+        after = before.again(case)
         self._scalings[key] = after
         return (after.kept.replicas, after.kept.shown) != (before.kept.replicas, before.kept.shown)
 
@@ -73,6 +80,15 @@ class Autoscaler:
                 changed = True
             if changed:
                 self._triggers.add(key)
+        for key in self.arbitrate(asyncio.get_running_loop().time()):
+            self._triggers.add(key)
+
+    def arbitrate(self, now_s: float) -> tuple[Key, ...]:
+        """Decides who leaves accelerators to whom; the keys for which that changed."""
+        before = self._grants
+        self._grants = decide_grants((each.bid for each in self._scalings.values()), before, now_s)
+        changed = {name for each in set(before) ^ set(self._grants) for name in (each.giver, each.taker)}
+        return tuple(key for key in self._scalings if str(key) in changed)
 
     async def run(self) -> None:
         """Ticks without end."""

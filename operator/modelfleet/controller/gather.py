@@ -11,6 +11,7 @@ from modelfleet.controller.activators import Activators
 from modelfleet.controller.cluster import Cluster
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.workers import workers
+from modelfleet.controller.quotas import Quotas
 from modelfleet.controller.resources import (
     CHILDREN,
     CLASSES,
@@ -51,6 +52,7 @@ class Gatherer:
         self._taken: dict[Key, set[tuple[str, str]]] = {}
         self._refused: dict[Key, str] = {}
         self._pods: dict[Key, set[str]] = {}
+        self._quotas = Quotas(cluster)
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
@@ -76,6 +78,7 @@ class Gatherer:
             not_serving_s=self._not_serving(key, pods),
             samples=self._samples(key, deployment, pods),
             told_s=self._told_s(key, deployment),
+            quotas=await self._quotas.of(key.namespace, deployment) if self._book is not None else (),
             refused=self._refused.get(key, ""),
             settings=self._settings,
             now=self._now(),
@@ -86,6 +89,10 @@ class Gatherer:
     def name_is_taken(self, key: Key, kind: str, name: str) -> None:
         """A create met another object under this name: show it in this key's worlds for as long as it exists."""
         self._taken.setdefault(key, set()).add((kind, name))
+
+    def has_written(self, key: Key) -> None:
+        """Something of a key was written, which quotas of its namespace may count."""
+        self._quotas.forget(key.namespace)
 
     def was_refused(self, key: Key, message: str) -> None:
         """What the API server said to the last writes; empty: it took them all."""

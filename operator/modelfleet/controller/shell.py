@@ -17,6 +17,7 @@ from modelfleet.controller.triggers import Key
 from modelfleet.core.active import Scaling
 from modelfleet.core.effects import Outcome
 from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.scaling.arbitration import Grant
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.snapshot import Raw, World
 
@@ -65,6 +66,9 @@ class Numbers(Protocol):
 
     def view(self, key: Key) -> Kept | None:
         """What is remembered of decisions about a key's number of replicas."""
+
+    def grants(self, key: Key) -> tuple[Grant, ...]:
+        """Replicas that a key leaves to other models, or gets from them."""
 
     def hold(self, key: Key, scaling: Scaling | None) -> None:
         """What was decided on what was just handed out."""
@@ -147,6 +151,8 @@ class Shell:
             if done.refused is not None:
                 break  # this round was only to say so in the status
             done = (await self._execute(key, world.deployment, outcome)).after(done)
+            if done.writes:
+                self._parts.gatherer.has_written(key)
             if not self._learned(key, world, done) or rounds == ROUNDS:
                 break
         status = await self._status.write(world.deployment, outcome.status)
@@ -163,7 +169,7 @@ class Shell:
         """Nothing is awaited between the view of the cluster and the record of what was decided on it."""
         placer, numbers = self._parts.placer, self._parts.autoscaler
         if numbers is not None:
-            world = replace(world, scaling=numbers.view(key))
+            world = replace(world, scaling=numbers.view(key), grants=numbers.grants(key))
         outcome = self._decide_placed(key, world, placer) if placer is not None else self._parts.decide(world)
         if numbers is not None:
             numbers.hold(key, outcome.scaling)

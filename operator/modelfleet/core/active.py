@@ -14,8 +14,10 @@ from modelfleet.core.kept import entry, state_of
 from modelfleet.core.pods import elapsed_s
 from modelfleet.core.promise import digest
 from modelfleet.core.replicas import ReplicasDecision, advised, followed
-from modelfleet.core.scaling.blame import measured_of_revisions
+from modelfleet.core.scaling.arbitration import Bid
 from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
+from modelfleet.core.scaling.quota import quota_limits
+from modelfleet.core.scaling.revisions import promise_of_revisions
 from modelfleet.core.scaling.scaled import Case, Seats, decide_scaled, wake_after_s
 from modelfleet.core.scaling.terms import cold_start_s, has_knee
 from modelfleet.core.snapshot import World
@@ -24,14 +26,35 @@ from modelfleet.core.snapshot import World
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
     """A case of scaling, and what is remembered after the decision on it. The fleet's tick decides it again with newer
-    samples (controller/autoscaler.py)."""
+    samples (controller/autoscaler.py). `lacks` replicas have no room."""
 
     case: Case
     kept: Kept
+    lacks: int = 0
 
     def again(self, case: Case) -> "Scaling":
         """The decision on newer samples."""
-        return Scaling(case=case, kept=decide_scaled(case, self.kept))
+        return replace(self, case=case, kept=decide_scaled(case, self.kept))
+
+    @property
+    def bid(self) -> Bid:
+        """What it holds and lacks, for the arbitration among models."""
+        case, kept = self.case, self.kept
+        plan, scaling = case.plan, case.scaling
+        active = scaling.mode is ScalingMode.ACTIVE
+        return Bid(
+            key=case.key,
+            pool=f"{plan.resource_name} of {plan.class_name}",
+            accelerators=plan.accelerators,
+            priority=case.priority,
+            low=scaling.min_replicas if active else case.seats.standing,
+            standing=case.seats.standing,
+            need=min(max(kept.need, scaling.min_replicas), scaling.max_replicas),
+            lacks=self.lacks if active else 0,
+            load_rps=kept.peak_rps * kept.margin,
+            knee_rps=plan.planned.hosted.knee_rps if plan.planned else 0.0,
+            leaving=case.seats.leaving,
+        )
 
     @property
     def wake_after_s(self) -> float | None:
@@ -88,12 +111,17 @@ def case_of(world: World, children: Children, fleet: Iterable[Replica], wish: Wi
         raise ValueError("nothing is sampled")
     spec = wish.deployment.spec
     known = world.scaling.starts_s if world.scaling else ()
+    there = seats(world, tuple(fleet), cold_start_s(known))
     return Case(
         scaling=spec.scaling,
         objectives=spec.objectives,
         promise=digest(wish.deployment),
         plan=wish.plan,
-        seats=seats(world, tuple(fleet), cold_start_s(known)),
+        seats=there,
+        limits=quota_limits(world.quotas, wish.plan, there.standing),
+        key=f"{children.owner.namespace}/{children.owner.name}",
+        priority=max((raw.integer(pod, "spec", "priority") for pod in world.pods), default=0),
+        grants=world.grants,
         samples=world.samples,
         stored=entry(state_of(children), names.SCALING_KEY),
         now=world.now,
@@ -112,6 +140,7 @@ def seats(world: World, fleet: tuple[Replica, ...], start_s: float) -> Seats:
         standing=len([one for one in here if one not in going]),
         pending_s=tuple(max(0.0, start_s - min(start_s, elapsed_s(one.created_at, world.now))) for one in coming),
         moving=bool(coming or going),
+        leaving=len(going),
         starting=frozenset(one.uid for one in coming),
         starts_s={uid: taken_s for uid, taken_s in starts.items() if taken_s is not None},
         present=frozenset(one.leader.uid for one in fleet if one.leader is not None),
@@ -131,8 +160,7 @@ def promise_of(world: World, wish: Wish) -> Promise | None:
     """What is measured of each revision; None where nothing is."""
     if world.samples is None:
         return None
-    targets = {str(one.name): float(one.share.fraction) for one in wish.deployment.spec.objectives}
-    return measured_of_revisions(world.samples, digest(wish.deployment), targets)
+    return promise_of_revisions(wish.deployment, world.samples)
 
 
 def let_go_of(children: Children) -> Mapping[str, object] | None:

@@ -25,6 +25,12 @@ _TOLD = (
 )
 _SILENT = {Reason.PLACING, Reason.NOT_EVALUATED}
 _SILENT_NUMBERS = {str(ScalingReason.NO_DATA), str(ScalingReason.SAFE_STATE)}
+_FOUND = {
+    Fault.SLOW_REPLICA: Reason.SLOW_REPLICA,
+    Fault.LATE_WITHOUT_LOAD: EventReason.LATE_WITHOUT_LOAD,
+    Fault.YIELDED: EventReason.YIELDED,
+    Fault.GRANTED: EventReason.GRANTED,
+}
 _CALM = {Reason.STARTING, Reason.SETTLED, Reason.AT_ZERO}
 
 
@@ -67,8 +73,8 @@ def _of_corrections(s: Situation) -> Iterator[Event]:
 def _of_findings(s: Situation) -> Iterator[Event]:
     """What is late for another reason than the load, once it is found."""
     for finding in s.scaling.news if s.scaling else ():
-        reason = Reason.SLOW_REPLICA if finding.fault is Fault.SLOW_REPLICA else EventReason.LATE_WITHOUT_LOAD
-        yield Event("Warning", str(reason), finding.sentence)
+        kind = "Normal" if finding.fault is Fault.GRANTED else "Warning"
+        yield Event(kind, str(_FOUND[finding.fault]), finding.sentence)
 
 
 def _of_scaling(s: Situation) -> Iterator[Event]:

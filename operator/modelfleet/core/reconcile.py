@@ -102,6 +102,8 @@ def plan(world: World) -> Outcome:
         starts=handshake.starts,
         scaling=scaling,
     )
+    if scaling is not None:
+        scaling = replace(scaling, lacks=situation.lacks)
     promised = decide_promised(situation)
     said = verdicts(situation, promised.verdict)
     return Outcome(

@@ -8,6 +8,7 @@ from typing import Any
 
 from modelfleet.core.activator import Answer
 from modelfleet.core.placement.view import ClusterView
+from modelfleet.core.scaling.arbitration import Grant
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.samples import Samples
 
@@ -52,7 +53,9 @@ class World:
     (a quota, a policy), empty once everything was written. `samples` is what was measured of its workers; None where
     nothing is measured (a preview). `told_s` says for how long the measured part of the status has been as it is.
 
-    `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet.
+    `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet. `quotas` are
+    the namespace's ResourceQuotas, where samples decide the number, and `grants` the replicas that this model leaves to
+    others or gets from them.
 
     Of scaling to zero: `slices` holds our EndpointSlice, `activator` what a question through the Service came to (None:
     none was asked), `activator_port` a port that no other model has, where this one needs one, and `demand_s` for how
@@ -84,6 +87,8 @@ class World:
     demand_s: Mapping[str, float] = field(default_factory=dict)
     told_s: float = inf
     scaling: Kept | None = None
+    quotas: tuple[Raw, ...] = ()
+    grants: tuple[Grant, ...] = ()
     refused: str = ""
     settings: Settings
     now: datetime

@@ -42,12 +42,16 @@ class Change:
 
 
 class Fault(StrEnum):
-    """What is late for another reason than the load."""
+    """What is found besides the load, and told once."""
 
     SLOW_REPLICA = "SlowReplica"
     """One replica, which is replaced."""
     LATE_WITHOUT_LOAD = "LateWithoutLoad"
     """Replicas that are not busy: no further one mends it."""
+    YIELDED = "Yielded"
+    """Replicas that are left to another model."""
+    GRANTED = "Granted"
+    """Replicas that another model leaves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +68,9 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last. `slow` is the replica that
-    is replaced, or was the last time; `late` says that requests are late without a load.
+    """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last. `slow` is the replica
+    that is replaced, or was the last time; `late` says that requests are late without a load;
+    `given` and `got` are replicas that went to or came from another model.
 
     Of this process alone: `suspect` may be a slow replica; `starting` are replicas whose start is watched; `offset_s`
     takes its clock to the policy's; `looked_s` and `heard_s` are when workers were last looked at, and when one last
@@ -92,6 +97,8 @@ class Kept:
     suspect: Finding | None = None
     slow: Finding | None = None
     late: Finding | None = None
+    given: Finding | None = None
+    got: Finding | None = None
     waiting: int = 0
     need: int = 0
     load_rps: float = 0.0
@@ -131,11 +138,15 @@ def due(kept: Kept, stored: Mapping[str, Any]) -> bool:
 def new_findings(kept: Kept, stored: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Those that are not told yet: what is stored was told."""
     told = _said(stored)
-    return tuple(each for each in (kept.slow, kept.late) if each is not None and (each.fault, each.about) not in told)
+    return tuple(each for each in _findings(kept) if (each.fault, each.about) not in told)
+
+
+def _findings(kept: Kept) -> tuple[Finding, ...]:
+    return tuple(filter(None, (kept.slow, kept.late, kept.given, kept.got)))
 
 
 def _found(kept: Kept) -> set[tuple[str, str]]:
-    return {(str(each.fault), each.about) for each in (kept.slow, kept.late) if each is not None}
+    return {(str(each.fault), each.about) for each in _findings(kept)}
 
 
 def _said(stored: Mapping[str, Any]) -> set[tuple[str, str]]:
@@ -152,7 +163,7 @@ def dumped(kept: Kept) -> dict[str, Any]:
         "evidence": kept.evidence,
         "learnsUntil_s": round(kept.learns_until_s, 3),
         "shown": _of_change(kept.shown) if kept.shown else None,
-        "findings": [_FINDING.dump_python(each, mode="json") for each in (kept.slow, kept.late) if each is not None],
+        "findings": [_FINDING.dump_python(each, mode="json") for each in _findings(kept)],
         "changes": [_of_change(each) for each in kept.changes],
         "ledger": books.dumped(kept.ledger),
     }
@@ -195,6 +206,8 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         learns_until_s=learns_until_s,
         slow=_finding(stored, Fault.SLOW_REPLICA),
         late=_finding(stored, Fault.LATE_WITHOUT_LOAD),
+        given=_finding(stored, Fault.YIELDED),
+        got=_finding(stored, Fault.GRANTED),
     )
 
 

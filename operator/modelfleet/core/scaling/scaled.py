@@ -21,9 +21,10 @@ from modelfleet.api.reasons import ScalingReason
 from modelfleet.core.plan import Plan
 from modelfleet.core.scaling import faults
 from modelfleet.core.scaling import memory as remembered
+from modelfleet.core.scaling.arbitration import Grant, allowance
 from modelfleet.core.scaling.faults import aside
 from modelfleet.core.scaling.ledger import cut
-from modelfleet.core.scaling.memory import LEARN_S, Change, Kept
+from modelfleet.core.scaling.memory import LEARN_S, Change, Fault, Finding, Kept
 from modelfleet.core.scaling.observed import Look, Seen, Tally, filled_up, see
 from modelfleet.core.scaling.policy import Sample
 from modelfleet.core.scaling.samples import Samples
@@ -44,13 +45,14 @@ _SHOWN_AGAIN_S = 60.0
 @dataclass(frozen=True, kw_only=True)
 class Seats:
     """The replicas of a deployment, by the uids of their leaders. `serving` get requests; `standing` exist and are not
-    on their way out; `moving`: some start, end or are replaced. `starting` do not serve yet and may; `starts_s` says
-    how long those that serve took to. `present` are all pods of leaders that exist."""
+    on their way out; `moving`: some start, end or are replaced; `leaving` end. `starting` do not serve yet and may;
+    `starts_s` says how long those that serve took to. `present` are all pods of leaders that exist."""
 
     serving: tuple[str, ...] = ()
     standing: int = 0
     pending_s: tuple[float, ...] = ()
     moving: bool = False
+    leaving: int = 0
     starting: frozenset[str] = frozenset()
     starts_s: Mapping[str, float] = field(default_factory=dict)
     present: frozenset[str] = frozenset()
@@ -59,7 +61,8 @@ class Seats:
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One deployment. `promise` is the digest that its workers count under; `stored` what NAME-state keeps; `limits`
-    are upper bounds besides those of the spec (quotas, other models)."""
+    are upper bounds on growing besides those of the spec (quotas): what was decided before stays. `grants` are
+    replicas that this model (`key`) leaves to others or gets from them. `priority` is that of its pods."""
 
     scaling: Scaling
     objectives: tuple[Objective, ...]
@@ -69,6 +72,9 @@ class Case:
     samples: Samples
     stored: Mapping[str, Any] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
+    key: str = ""
+    priority: int = 0
+    grants: tuple[Grant, ...] = ()
     now: datetime
 
 
@@ -76,7 +82,9 @@ def decide_scaled(case: Case, kept: Kept | None) -> Kept:
     """What is remembered after the decision; `kept.shown` is the decision."""
     kept = kept or _begun(case)
     started = tuple(case.seats.starts_s[uid] for uid in sorted(kept.starting & case.seats.starts_s.keys()))
-    kept = replace(kept, starting=case.seats.starting, starts_s=remembered.with_starts(kept.starts_s, started))
+    kept = replace(
+        _with_grants(case, kept), starting=case.seats.starting, starts_s=remembered.with_starts(kept.starts_s, started)
+    )
     at_s = case.samples.at_s
     if kept.looked_s is not None and at_s - kept.looked_s < TICK_S:
         return _in_bounds(case, kept)
@@ -158,7 +166,11 @@ def bounds(case: Case, kept: Kept) -> tuple[tuple[Limit, ...], tuple[Limit, ...]
     highs = [Limit("maxReplicas", scaling.max_replicas)]
     if scaling.max_accelerators is not None:
         highs.append(Limit("maxAccelerators", scaling.max_accelerators // case.plan.accelerators))
-    return tuple(lows), (*highs, *case.limits)
+    highs += [Limit(each.name, max(each.replicas, kept.replicas)) for each in case.limits]
+    given = allowance(case.key, case.grants)
+    if given is not None:
+        highs.append(Limit(f"left to {given.taker}"[:64], max(given.replicas, scaling.min_replicas)))
+    return tuple(lows), tuple(highs)
 
 
 def _begun(case: Case) -> Kept:
@@ -179,6 +191,18 @@ def _begun(case: Case) -> Kept:
 def _look(case: Case, kept: Kept) -> Look:
     names = tuple(str(one.name) for one in case.objectives)
     return Look(promise=case.promise, objectives=names, serving=case.seats.serving, aside=aside(kept))
+
+
+def _with_grants(case: Case, kept: Kept) -> Kept:
+    """What goes to other models and what comes from them, so that it is told on both."""
+    given = allowance(case.key, case.grants)
+    got = next((each for each in case.grants if each.taker == case.key), None)
+    clock_s = kept.clock_s
+    return replace(
+        kept,
+        given=Finding(fault=Fault.YIELDED, about=given.taker, sentence=given.sentence, at_s=clock_s) if given else None,
+        got=Finding(fault=Fault.GRANTED, about=got.giver, sentence=got.sentence, at_s=clock_s) if got else None,
+    )
 
 
 def _with_faults(case: Case, kept: Kept, clock_s: float) -> Kept:
