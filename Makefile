@@ -106,6 +106,10 @@ bench-placement: setup ## placement at 8,000 accelerators: how long, and how wel
 	@PYTHONPATH=tests $(PY) -m benchmarks.placement.books
 	@PYTHONPATH=tests $(PY) -m benchmarks.placement build/bench/placement.json
 
+.PHONY: bench-scrape
+bench-scrape: setup ## 10,000 fake engines of 1,000 models read by the operator's sampler: time, CPU, memory; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.scrape build/bench/scrape.json
+
 .PHONY: bench-goodput
 bench-goodput: prepare ## our goodput counters against vllm bench serve and aiperf at three rates; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput build/bench/goodput.json

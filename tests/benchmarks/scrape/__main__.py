@@ -26,6 +26,9 @@ from modelfleet.core.scaling.stirs import busy
 from sampled import parsed
 
 MODELS, EACH, ROUNDS = 1000, 10, 3
+PATIENCE_S = 30.0
+"""A machine that is busy otherwise shows in the times, not in pages that were given up."""
+
 KEPT_MODELS = 50
 """Memory is measured on so many models with a full window, and told for all."""
 
@@ -47,7 +50,7 @@ async def rounds(port: int) -> Iterator[dict[str, float]]:
     for key, workers in fleet(MODELS).items():
         book.follow(key, workers)
     found = []
-    async with scraper(port=port) as pages:
+    async with scraper(port=port, timeout_s=PATIENCE_S) as pages:
         direct = Direct(book, pages, 0.0)
         for _ in range(ROUNDS):
             read, began, cpu = direct.tally.read, time.perf_counter(), time.process_time()
