@@ -103,7 +103,7 @@ def with_new(starts: Starts, fleet: tuple[Replica, ...], seen: Seen, now: dateti
 
 
 def start_of(pod: Any, reading: Reading | None) -> Start:
-    """The seconds of each phase of a pod that is ready; empty where its container was restarted or a time is missing."""
+    """The seconds of each phase of a pod that is ready; empty where it was restarted or a time is missing."""
     created, bound = raw.instant(pod, "metadata", "creationTimestamp"), _condition_at(pod, "PodScheduled")
     ready, worker = _condition_at(pod, "Ready"), worker_status(pod)
     began = raw.instant(worker, "state", "running", "startedAt")
