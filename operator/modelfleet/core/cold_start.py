@@ -32,6 +32,7 @@ STARTS = 16
 PATIENCE_S = 60.0
 """So long after it is ready a worker's own word about its start is waited for."""
 
+_MOST_S = 1e7
 PHASES = ("scheduled", "image", "weights", "load", "compile", "ready", "engine")
 _OF_WORKER = {
     "preflight": "load",
@@ -182,11 +183,11 @@ def starts_entry(starts: Starts) -> dict[str, Any]:
 
 def _read_start(value: Any) -> Start:
     found = value if isinstance(value, Mapping) else {}
-    return {
-        name: float(found[name])
-        for name in PHASES
-        if isinstance(found.get(name), int | float) and not isinstance(found.get(name), bool)
-    }
+    return {name: float(found[name]) for name in PHASES if _is_seconds(found.get(name))}
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_S
 
 
 def _fetch(pod: Any) -> Mapping[str, Any]:

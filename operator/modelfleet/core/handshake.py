@@ -28,11 +28,8 @@ from modelfleet.core.replicas import ReplicasDecision
 from modelfleet.core.scaling.idle import counts_of
 from modelfleet.core.scaling.schedule import in_force, next_change_s
 from modelfleet.core.scaling.zero import Moment, Slice, Zero, decide_zero
-from modelfleet.core.scaling.zero_kept import Kept, kept_entry, read_kept
+from modelfleet.core.scaling.zero_kept import FIRST_PORT, PORTS, Kept, kept_entry, read_kept
 from modelfleet.core.snapshot import World
-
-FIRST_PORT, PORTS = 20_000, 10_000
-"""Ports of activators: above those that need rights, below those that Linux hands out to clients (32768)."""
 
 IMAGES_S = 900.0
 """What a wake may take beside the engine's own start: nodes, images, volumes."""

@@ -17,7 +17,8 @@ from modelfleet.controller.options import OptionsError, parse
 from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Forget
-from modelfleet.core.handshake import FIRST_PORT, PORTS, free_port
+from modelfleet.core.handshake import free_port
+from modelfleet.core.scaling.zero_kept import FIRST_PORT, PORTS
 from modelfleet.core.snapshot import World
 from zero_site import to_zero
 

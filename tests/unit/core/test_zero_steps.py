@@ -19,7 +19,7 @@ from modelfleet.core.scaling.zero_kept import Failed, Kept, kept_entry, read_kep
 from scenes import OFF, STARTING, pod
 
 BROKEN = Failure(Reason.IMAGE_NOT_PULLABLE, "the image cannot be pulled", hopeless=True)
-RECORDED = Kept(port=1, since=START, counted_since=START, at_zero_s=70.5, wakes=3)
+RECORDED = Kept(port=20001, since=START, counted_since=START, at_zero_s=70.5, wakes=3)
 MINUTE = timedelta(minutes=1)
 FIRST = "chat-bbbbbbbb-0"
 PROVEN, SILENT = Answer(proven=True), Answer(proven=False, why="nothing listens", silent_s=90.0)
@@ -268,3 +268,26 @@ def test_the_record_counts_time_at_zero_and_forgets_half_of_what_is_older_than_a
     week = timedelta(days=8)
     old = replace(slept, at_zero_s=1000.0, wakes=4, counted_since=START - week).turned(ZeroState.WAKING, START)
     assert (old.at_zero_s, old.wakes, old.counted_since) == (500.0, 2, START - week / 2)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"state": "Dreaming", "port": 99999, "since": 3, "idle": 4, "answered": [], "failed": "x", "record": None},
+        {"state": "AtZero", "since": "9999-12-31T23:59:59Z", "failed": {"at": "9999-12-31T23:59:59Z", "times": -4}},
+        {
+            "record": {"since": "2026-01-01T00:00:00Z", "atZero_s": float("inf"), "wakes": "many"},
+            "wake": {"replicas": {}},
+        },
+        {"idle": {"at": "2026-01-01T00:00:00Z", "arrivals": {"u": "x", "v": 1.5}}},
+    ],
+    ids=["nothing is right", "the end of time", "no numbers", "no counts"],
+)
+@pytest.mark.parametrize("of", [moment(FRESH), moment(FRESH, pod(0)), moment(FRESH, demand=ONE, answer=SILENT)])
+def test_what_somebody_wrote_into_the_state_never_stops_a_decision(entry: dict[str, Any], of: Moment) -> None:
+    kept = read_kept(entry)
+    got = decide_zero(replace(of, kept=kept))
+
+    assert kept.port is None
+    assert 0 <= got.replicas <= of.most
+    assert read_kept(kept_entry(got.kept)) == got.kept

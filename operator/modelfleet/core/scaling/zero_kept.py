@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from modelfleet.api.zero_status import ZeroState
@@ -14,7 +14,12 @@ TRIES = 5
 FIRST_S, LONGEST_S = 10.0, 900.0
 """Back-offs after a wake that failed: 10 s, 20 s, 40 s, 80 s; from the fifth on 900 s."""
 
+FIRST_PORT, PORTS = 20_000, 10_000
+"""Ports of activators: above those that need rights, below those that Linux hands out to clients (32768)."""
+
 _WEEK = timedelta(days=7)
+_MOST_S = 1e9
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)  # beyond it there is no arithmetic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +97,16 @@ def read_kept(entry: Mapping[str, Any]) -> Kept:
     """What NAME-state holds; what cannot be read is as if it were not there."""
     state = next((each for each in ZeroState if each == raw.text(entry, "state")), ZeroState.SERVING)
     port, failed = raw.integer(entry, "port"), raw.mapping(entry, "failed")
-    at, counts = raw.instant(failed, "at"), raw.mapping(entry, "idle", "arrivals")
+    at, counts = _instant(failed, "at"), raw.mapping(entry, "idle", "arrivals")
     return Kept(
         state=state,
-        since=raw.instant(entry, "since"),
-        port=port or None,
-        idle_at=raw.instant(entry, "idle", "at"),
+        since=_instant(entry, "since"),
+        port=port if FIRST_PORT <= port < FIRST_PORT + PORTS else None,
+        idle_at=_instant(entry, "idle", "at"),
         arrivals={str(uid): count for uid, count in counts.items() if isinstance(count, int)},
         woken=raw.integer(entry, "wake", "replicas"),
         waited=raw.integer(entry, "wake", "waited"),
-        counted_since=raw.instant(entry, "record", "since"),
+        counted_since=_instant(entry, "record", "since"),
         at_zero_s=_number(entry, "atZero_s"),
         wakes=raw.integer(entry, "record", "wakes"),
         answered={str(k): str(v) for k, v in raw.mapping(entry, "answered").items()},
@@ -117,9 +122,15 @@ def read_kept(entry: Mapping[str, Any]) -> Kept:
     )
 
 
+def _instant(entry: Mapping[str, Any], *path: str) -> datetime | None:
+    found = raw.instant(entry, *path)
+    return found if found is not None and found < _LATEST else None
+
+
 def _number(entry: Mapping[str, Any], key: str) -> float:
     found = raw.at(entry, "record", key)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0.0
+    known = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= _MOST_S
+    return float(found) if known else 0.0
 
 
 def kept_entry(kept: Kept) -> dict[str, Any]:
