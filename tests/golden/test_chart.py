@@ -28,6 +28,13 @@ CASES = {
     "default": IMAGES,
     "to-zero": (*IMAGES, *TO_ZERO),
     "demo": (*IMAGES, "acceleratorClasses.cpu.enabled=true"),
+    "prometheus": (
+        *IMAGES,
+        "samples.source=Prometheus",
+        "samples.prometheus.url=https://prometheus.monitoring:9090",
+        "samples.prometheus.tokenSecretName=prometheus-token",
+        "samples.prometheus.caConfigMapName=prometheus-ca",
+    ),
     "two-namespaces": (
         *IMAGES,
         *TO_ZERO,
@@ -90,6 +97,11 @@ def test_strict_lint_finds_nothing() -> None:
         ),
         pytest.param((*IMAGES, "operator.replicas=0"), "minimum: got 0, want 1", id="no operator at all"),
         pytest.param((*IMAGES, "operater.logLevel=debug"), "'operater' not allowed", id="a misspelt section"),
+        pytest.param(
+            (*IMAGES, "samples.source=Prometheus"),
+            "samples.prometheus.url is empty: source Prometheus needs the address of one",
+            id="a Prometheus without an address",
+        ),
         pytest.param((*IMAGES, "worker.drain=5"), "'drain' not allowed", id="a misspelt value"),
         pytest.param(
             (*IMAGES, "worker.drainSeconds=5m"), "got string, want integer", id="a duration where seconds are"
