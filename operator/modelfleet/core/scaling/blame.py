@@ -8,7 +8,6 @@ are late none is to blame.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from modelfleet.core.course import Interval, Promise
 from modelfleet.core.scaling.interval import wilson
 from modelfleet.core.scaling.observed import Tally, grown
 from modelfleet.core.scaling.samples import PodSamples, Samples
@@ -62,16 +61,3 @@ def culprit(samples: Samples, serving: Iterable[str], promise: str, targets: Map
             )
             found.append((own.good / own.ended, pod.uid, Culprit(uid=pod.uid, name=pod.name, sentence=sentence)))
     return min(found, key=lambda each: each[:2])[2] if found else None
-
-
-def measured_of_revisions(samples: Samples, promise: str, targets: Mapping[str, float]) -> Promise:
-    """What is measured of each revision, for the rollout: its share over the window, with its interval."""
-    done: dict[str, Tally] = {}
-    for pod in samples.pods.values():
-        done[pod.revision] = done.get(pod.revision, Tally()) + tally_of(pod, samples.at_s, promise, targets, 300.0)
-    measured = {}
-    for revision, tally in done.items():
-        if revision and tally.ended:
-            share = wilson(tally.good, tally.ended)
-            measured[revision] = Interval(share.low, share.high)
-    return Promise(target=min(targets.values()), measured=measured)
