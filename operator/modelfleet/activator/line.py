@@ -26,6 +26,11 @@ _ECHO_FAILED_S = 5.0
 """The same where the operator says that a start fails: long enough to be told, so that it may try again."""
 
 
+_AT_A_TIME = 256
+"""Held requests that a worker is given at a time where it is not known how many it works on: vLLM's own default. All of
+ten thousand at once would take two files each, and leave the engine to order them."""
+
+
 @dataclass
 class Worker:
     """A worker that serves, as this activator sees it."""
@@ -212,7 +217,7 @@ class Line:
             if now_s < self._next_release_s:
                 self._release_at(self._next_release_s)
                 return
-            worker = self._take()
+            worker = self._take(_AT_A_TIME)
             if worker is None:
                 return
             place, _ = self._places.popitem(last=False)
@@ -229,14 +234,15 @@ class Line:
             self._release_timer.cancel()
         self._release_timer = self._loop.call_at(when_s, self._release)
 
-    def _take(self) -> Worker | None:
-        """The least busy worker that has room, counted; workers that could not be reached come last."""
-        room = [w for w in self.workers.values() if self._has_room(w) and w.shunned_until_s <= self._loop.time()]
+    def _take(self, otherwise: int | None = None) -> Worker | None:
+        """The least busy worker that has room, counted; `otherwise`: the room where the plan does not tell it."""
+        most = self.model.sequences or otherwise
+        share = None if most is None else max(1, most // max(1, self._around.activators))
+        now_s = self._loop.time()
+        room = [
+            w for w in self.workers.values() if w.shunned_until_s <= now_s and (share is None or w.in_flight < share)
+        ]
         return self._counted(min(room, key=_business, default=None))
-
-    def _has_room(self, worker: Worker) -> bool:
-        most = self.model.sequences
-        return most is None or worker.in_flight < max(1, most // max(1, self._around.activators))
 
     def _counted(self, worker: Worker | None) -> Worker | None:
         if worker is not None:

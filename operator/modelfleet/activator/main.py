@@ -18,6 +18,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from modelfleet.core.activation.slices import ready_addresses
 _log = logging.getLogger("modelfleet.activator.main")
 
 _LOOK_S = 0.05
+_OTHER_FILES = 1000  # ports, watches, connections that carry no request
 
 
 class UnusableError(Exception):
@@ -62,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"modelfleet-activator: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     telemetry.configure_logs(options.log_level)
-    _allow_connections()
+    options = _with_files(options)
     try:
         status = asyncio.run(Activator(options, token).run())
     except UnusableError as error:
@@ -263,10 +265,16 @@ def _token(path: str | None) -> str:
     return lines[0]
 
 
-def _allow_connections() -> None:
-    """As many open files as the process may have: a held request takes one."""
+def _with_files(options: Options) -> Options:
+    """As many open files as the process may have, and no more requests held than they suffice for: each takes one, and
+    one more while it is handed on."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    fit = max(1, (most - _OTHER_FILES) // 2)
+    if most == resource.RLIM_INFINITY or options.limits.requests <= fit:
+        return options
+    _log.warning("at most %d requests are held, because the process may open %d files", fit, most)
+    return replace(options, limits=replace(options.limits, requests=fit))
 
 
 def _stop_signal() -> asyncio.Event:

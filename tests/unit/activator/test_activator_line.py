@@ -66,6 +66,17 @@ async def test_without_a_known_rate_all_go_at_once_spread_over_the_workers() -> 
     assert [sum(isinstance(o, Worker) and o.address == each for o in outcomes) for each in (ONE, TWO)] == [5, 5]
 
 
+async def test_where_nothing_is_known_of_a_worker_it_is_given_256_at_a_time_of_those_who_waited() -> None:
+    at = line()
+    places = enter(at, 1000)
+    at.serve(frozenset({ONE}))
+    assert released(places) == 256
+    at.done(at.workers[ONE])
+    assert released(places) == 257
+    for _ in range(10):
+        assert at.worker() is None, "who comes later waits behind them"
+
+
 async def test_a_place_whose_body_is_not_read_does_not_stop_those_behind() -> None:
     at = line()
     slow = at.enter(asyncio.get_running_loop().time())
