@@ -58,6 +58,7 @@ class Sampled:
     scaling: Scaling | None = None
     numbers: list[int] = field(default_factory=list)
     woken: bool = True
+    ready_since: dict[str, str] = field(default_factory=dict)
     read: Callable[[], dict[str, Any]] = dict
 
     def run(self, seconds: float, rps: float | None = None, objective: str = "interactive") -> "Sampled":
@@ -111,7 +112,13 @@ class Sampled:
 
     def world(self) -> World:
         """What would be gathered now."""
-        return replace(self.fleet.world(), samples=self.samples(), scaling=self.kept, **self.read())
+        world = self.fleet.world()
+        for pod in world.pods:
+            uid = pod["metadata"]["uid"]
+            if is_ready(dict(pod)):
+                since = self.ready_since.setdefault(uid, self.fleet.now.isoformat())
+                pod["status"]["conditions"][-1]["lastTransitionTime"] = since
+        return replace(world, samples=self.samples(), scaling=self.kept, **self.read())
 
     def samples(self) -> Samples:
         """What is known of the workers."""

@@ -122,7 +122,7 @@ def loaded(value: Mapping[str, Any]) -> Ledger | None:
         rows = tuple(_row(item, shared) for item in raw.items(value, "rows"))
     except (ValidationError, ValueError, KeyError, IndexError, TypeError):
         return None
-    return replay(Ledger(base=base, rows=rows))[1]
+    return replace(replay(Ledger(base=base, rows=rows))[1], rows=rows)
 
 
 def rounded(memory: Memory) -> Memory:
