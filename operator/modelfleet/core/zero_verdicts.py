@@ -12,7 +12,7 @@ _LOOK = "install the chart with activator.enabled=true, or look at the activator
 
 def zero_available(s: Situation) -> Verdict | None:
     """
-    | a replica serves, no wish, the model serves by its state | as for any |
+    | a replica serves, no wish, or it serves by its state and no activator stands in | as for any |
     | a request would be refused (`refusal`) | False, that reason |
     | no activator answers through the Service | False, ActivatorSilent |
     | replicas start | True, Waking |
@@ -21,16 +21,16 @@ def zero_available(s: Situation) -> Verdict | None:
     zero = s.zero
     if zero is None or s.serving or s.intent.wish is None:
         return None
-    if zero.state is ZeroState.SERVING:
+    answer = s.world.activator
+    if zero.state is ZeroState.SERVING and (answer is None or not answer.proven):
         return None
     refused = refusal(s)
     if refused is not None:
         known = next((each for each in Reason if each == refused.reason), Reason.WAKE_FAILED)
         return no(known, refused.message)
-    answer = s.world.activator
     if answer is not None and not answer.proven:
         return no(Reason.ACTIVATOR_SILENT, f"no replica runs, and no activator answers: {answer.why}; {_LOOK}")
-    if zero.state is ZeroState.WAKING:
+    if zero.state in (ZeroState.WAKING, ZeroState.SERVING):
         count = f"{s.wanted} replica{'' if s.wanted == 1 else 's'}"
         return yes(
             Reason.WAKING, f"{count} start{'s' if s.wanted == 1 else ''}; the activator holds requests meanwhile"
