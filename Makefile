@@ -110,6 +110,10 @@ bench-placement: setup ## placement at 8,000 accelerators: how long, and how wel
 bench-scrape: setup ## 10,000 fake engines of 1,000 models read by the operator's sampler: time, CPU, memory; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.scrape build/bench/scrape.json
 
+.PHONY: bench-fleet-tick
+bench-fleet-tick: setup ## the numbers of replicas of 1,000 models, decided once: CPU seconds of one core; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.fleet_tick build/bench/fleet-tick.json
+
 .PHONY: bench-goodput
 bench-goodput: prepare ## our goodput counters against vllm bench serve and aiperf at three rates; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput build/bench/goodput.json
