@@ -37,12 +37,17 @@ class Outcomes:
         return self.met + self.late_ttft + self.late_tpot + self.late_both
 
     def __add__(self, other: "Outcomes") -> "Outcomes":
+        if other == _NO_OUTCOMES:  # what is apart mostly is
+            return self
         return Outcomes(**{name: getattr(self, name) + getattr(other, name) for name in OUTCOMES})
 
     def __sub__(self, other: "Outcomes") -> "Outcomes":
+        if other == _NO_OUTCOMES:
+            return self
         return Outcomes(**{name: getattr(self, name) - getattr(other, name) for name in OUTCOMES})
 
 
+_NO_OUTCOMES = Outcomes()
 OUTCOMES = tuple(each.name for each in fields(Outcomes))
 
 
@@ -183,4 +188,5 @@ class Reading:
 
     def of(self, promise: str, objective: str) -> ObjectiveCounts | None:
         """The counts of an objective under a promise; None where the page has none."""
-        return self.promises.get(promise, {}).get(objective)
+        objectives = self.promises.get(promise)
+        return objectives.get(objective) if objectives is not None else None
