@@ -105,8 +105,9 @@ class Line:
     def learn(self, model: Known) -> None:
         """The object changed. What cannot be started fails those who wait at once."""
         self.model = model
-        if model.refusal is not None and not self.workers:
-            self._fail_all(holding.failed(model, model.refusal, 0, self._around.now()))
+        now = self._around.now()
+        if model.refusal is not None and model.refusal.holds_at(now) and not self.workers:
+            self._fail_all(holding.failed(model, model.refusal, 0, now))
         self._release()
 
     def serve(self, addresses: frozenset[Address]) -> None:

@@ -76,6 +76,15 @@ MEASURED = Outlook(usual_s=190.0)
             id="a start that fails is not waited for",
         ),
         pytest.param(
+            {"refusal": Refusal("WakeFailed", "no such image", NOW)},
+            EMPTY,
+            1,
+            Reason.HELD,
+            0,
+            None,
+            id="the time of the refusal is over, though the object still has it",
+        ),
+        pytest.param(
             {"refusal": Refusal("NoCapacity", "no room"), "outlook": MEASURED},
             EMPTY,
             1,

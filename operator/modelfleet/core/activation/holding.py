@@ -94,7 +94,7 @@ def retry_after_s(model: Known, ahead: int, now: datetime) -> int:
 def decide_hold(model: Known, load: Load, body_bytes: int, limits: Limits, now: datetime) -> Verdict:
     """Whether a request with a body of `body_bytes` (as far as it is known) is held."""
     again_s = retry_after_s(model, load.ahead, now)
-    if model.refusal is not None:
+    if model.refusal is not None and model.refusal.holds_at(now):
         return failed(model, model.refusal, load.ahead, now)
     if body_bytes > limits.body_bytes:
         return too_large(model, limits)

@@ -23,7 +23,11 @@ class Refusal:
     reason: str
     message: str
     until: datetime | None = None
-    """When another start may be tried; None: not said."""
+    """When requests are held again, also if the object still has the refusal; None: not said."""
+
+    def holds_at(self, now: datetime) -> bool:
+        """Whether it still counts."""
+        return self.until is None or now < self.until
 
 
 @dataclass(frozen=True)
