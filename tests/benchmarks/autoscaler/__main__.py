@@ -1,7 +1,7 @@
 """`make bench-autoscaler`: scaling policies on traces and shapes, as share and accelerator-hours at equal share.
 
 Each case is what `modelfleet simulate --policy all -o json` prints, so that anyone can ask the same by hand. SIZE=small
-runs two of them with one seed (minutes), SIZE=full all of them with three (hours; what was run before is used again,
+runs two of them with one seed (minutes), SIZE=full all of them with two (hours; what was run before is used again,
 see kept.py). Writes build/bench/autoscaler.json and the autoscaler's section of docs/benchmarks.md.
 """
 
@@ -74,7 +74,7 @@ def cases(size: str) -> tuple[list[Case], int]:
             "step from 4 to 16 requests a second": ("--shape", "step:4-16,1800s", "--class", "l40s"),
             "bursts of a minute from 4 to 16 requests a second, each 600 s": BURST,
         }
-        return [Case(name=name, flags=flags, cold_start=at) for at in COLD_STARTS for name, flags in named.items()], 3
+        return [Case(name=name, flags=flags, cold_start=at) for at in COLD_STARTS for name, flags in named.items()], 2
     raise SystemExit(f"SIZE={size} is neither small nor full")
 
 

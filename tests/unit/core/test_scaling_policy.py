@@ -83,18 +83,32 @@ def test_replicas_leave_only_when_none_was_needed_for_a_cold_start() -> None:
     assert decisions[-1].replicas < high
 
 
-def test_replicas_are_held_longer_after_a_load_that_outran_the_cold_start() -> None:
-    slow = replace(TERMS, cold_start_s=60.0)
-    memory, serving, now_s, replicas = Memory(), 2, 0.0, []
-    for number in range(300):
-        now_s += TICK_S
-        rate = 16.0 if 40 <= number < 100 else 2.0
-        serving = 2 if number < 60 else replicas[-1]
-        decision, memory = decide(sample(now_s, rate, serving, good=1.0), memory, slow)
-        replicas.append(decision.replicas)
+def test_what_the_load_needed_is_held_longer_once_too_much_was_late_for_lack_of_replicas() -> None:
+    brief = replace(TERMS, cold_start_s=60.0)
+    held = {}
+    for good in (1.0, 0.5):
+        memory, now_s, replicas = Memory(), 0.0, [2]
+        for number in range(400):
+            now_s += TICK_S
+            rate = 16.0 if 40 <= number < 100 else 2.0
+            late = 40 <= number < 60
+            serving = 2 if number < 60 else replicas[-1]
+            seen = sample(now_s, rate, serving, good=good if late else 1.0)
+            decision, memory = decide(seen, memory, brief)
+            replicas.append(decision.replicas)
+        held[good] = replicas
 
-    assert replicas[100 + 70] == max(replicas)
-    assert replicas[-1] < max(replicas)
+    assert held[1.0][100 + 40] <= 3
+    assert held[0.5][100 + 110] >= 8
+    assert held[0.5][-1] <= 3
+
+
+def test_what_a_forecast_asked_for_and_never_came_is_given_back_within_two_minutes() -> None:
+    decisions, _ = film([4.0] * 100 + [4.0 + 0.3 * number for number in range(30)] + [13.0] * 60)
+
+    most = max(decision.replicas for decision in decisions)
+    assert most >= 10
+    assert decisions[-1].replicas <= 8
 
 
 def test_longer_prompts_are_more_load_than_short_ones() -> None:

@@ -4,10 +4,14 @@ wanted = (forecast peak of the load within the cold start × margin + backlog to
 
 - The load is work that arrives (history.py); the forecast is the one that has been right (forecast.py).
 - The margin is learned from the promise itself: it grows while more requests are late than the promise allows and the
-  replicas were busy, and shrinks slowly otherwise, so that in the long run the wanted share is kept and no more.
-  What is late because the load grew faster than replicas come teaches it little: they come already.
+  replicas were busy, and shrinks slowly while they are busy and none is late, so that in the long run the wanted share
+  is kept and no more. A load far below what the replicas can do says nothing about it. What is late because the load
+  grew faster than replicas come teaches it little: they come already.
 - Replicas leave when they have not been needed for as long as a new one would take to come: holding one that long
-  costs at most what buying it again would. After a load that outran the cold start they are held for longer.
+  costs at most what buying it again would. What a forecast asked for is held for a minute only: those that are not
+  there yet are given back as soon as it does not ask for them any more.
+- In an hour as many requests as the promise allows may be late for lack of replicas. Once that is spent, what the load
+  needed is held for some cold starts, until the promise is kept again: what came faster than replicas do comes again.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,9 +28,12 @@ _RISE = 0.1  # the most that the margin grows within a cold start: what it asks 
 _RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
 _SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
 _TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
-_OUTRUN = 1.3  # of the knees that serve: growth has outrun the cold start by far
-_AGAIN_S = 600.0  # replicas are held for this after it
+_IDLE, _TELLING = 0.4, 0.8  # of the knee: below, good requests say nothing about the margin; above, all that they can
+_BUDGET_S = 3600.0  # what the promise is kept or broken over
+_SPENT_COLD_STARTS, _SPENT_LEAST_S, _SPENT_MOST_S = 6.0, 600.0, 3600.0  # replicas are held for, once it is broken
 _HOLD_LEAST_S, _HOLD_MOST_S = 60.0, 900.0
+_AHEAD_S = 60.0  # what a forecast asks for is held for
+_NEED_S = 60.0  # the load that replicas are held for is a mean over this: noise is not held
 
 
 class Bound(StrEnum):
@@ -80,12 +87,15 @@ class Memory:
     log_margin: float = 0.15
     output_mean: float = 0.0
     needs: tuple[tuple[float, int], ...] = ()
-    """(when, replicas needed), as far back as replicas are held for; decreasing."""
+    """(when, replicas needed by the load that came), as far back as replicas are held for; decreasing."""
+    ahead: tuple[tuple[float, int], ...] = ()
+    """The same of what forecasts asked for."""
+    ended: float = 0.0
+    short_late: float = 0.0
+    """Requests that ended within about an hour, and those of them that were late for lack of replicas."""
     last_s: float | None = None
     short_s: float = float("-inf")
     """When fewer replicas served than the load asked for, the last time."""
-    outrun_s: float = float("-inf")
-    """When so few served that the load was far above what they can do, the last time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +124,12 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     demand = level * margin
     backlog = max(0.0, sample.waiting - sample.serving * 2) / max(terms.cold_start_s, 60.0)
     wanted = max(1, ceil((demand + backlog) / terms.knee_rps - 0.05))
+    came = max(1, ceil((history.mean(_NEED_S) * margin + backlog) / terms.knee_rps - 0.05))
     known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
-    hold_s = _hold_s(memory, terms, sample.now_s)
-    needs = _needs(known, sample.now_s, wanted, max(hold_s, _AGAIN_S))
-    held = max(need for at, need in needs if at == sample.now_s or sample.now_s - at < hold_s)
+    hold_s = _hold_s(memory, terms)
+    needs = _needs(known, sample.now_s, max(came, min(wanted, came + 1)), _SPENT_MOST_S)
+    ahead = _needs(memory.ahead, sample.now_s, wanted, _AHEAD_S)
+    held = max(need for at, need in (*needs, *ahead) if at == sample.now_s or sample.now_s - at < hold_s)
     replicas = min(max(held, terms.min_replicas), terms.max_replicas)
     bound = _bound(held, wanted, backlog > demand, terms)
     need = (
@@ -133,7 +145,8 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
         peak_rps=found.peak,
         way=found.way,
     )
-    return decision, replace(memory, history=history, forecaster=forecaster, needs=needs, last_s=sample.now_s)
+    memory = replace(memory, needs=needs, ahead=ahead, last_s=sample.now_s)
+    return decision, replace(memory, history=history, forecaster=forecaster)
 
 
 def _work(sample: Sample, memory: Memory, terms: Terms) -> float:
@@ -145,7 +158,7 @@ def _work(sample: Sample, memory: Memory, terms: Terms) -> float:
 
 
 def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
-    """With the mean answer and the margin that the ended requests teach."""
+    """With the mean answer, the margin and the share that the ended requests teach."""
     output = memory.output_mean or terms.mean_output_tokens
     if sample.finished:
         weight = min(1.0, sample.finished / 500)
@@ -153,25 +166,41 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     if memory.last_s is None:
         return replace(memory, output_mean=output)
     elapsed_s = sample.now_s - memory.last_s
-    late = 1 - sample.good / sample.ended if sample.ended else 0.0
     busy = memory.history.mean(60.0) / (terms.knee_rps * max(sample.serving, 1))
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
-    outrun_s = sample.now_s if busy > _OUTRUN else memory.outrun_s
     short = sample.now_s - short_s < _TRANSIENT_S
+    kept = exp(-elapsed_s / _BUDGET_S)
+    return replace(
+        memory,
+        output_mean=output,
+        log_margin=_learned(sample, memory, terms, (elapsed_s, busy, short)),
+        short_s=short_s,
+        ended=memory.ended * kept + sample.ended,
+        short_late=memory.short_late * kept + (sample.ended - sample.good if short else 0),
+    )
+
+
+def _learned(sample: Sample, memory: Memory, terms: Terms, seen: tuple[float, float, bool]) -> float:
+    """The margin's logarithm; `seen` are the seconds since the last decision, how busy replicas are, and whether they
+    are short."""
+    if not sample.ended:
+        return memory.log_margin
+    elapsed_s, busy, short = seen
     allowed = 1 - terms.share
-    learned = memory.log_margin
-    if sample.ended:
-        step = _FORGET_PER_S / allowed * (late - allowed) * elapsed_s
+    step = _FORGET_PER_S / allowed * (1 - sample.good / sample.ended - allowed) * elapsed_s
+    if step < 0:
+        step *= min(1.0, max(0.0, (busy - _IDLE) / (_TELLING - _IDLE)))
+    else:
         most = (_RISE_SHORT if short else _RISE) * elapsed_s / max(terms.cold_start_s, 60.0)
-        learned += step if step < 0 else min(step, most) if busy > _BUSY else 0.0
-    learned = min(max(learned, _LEAST_MARGIN), _MOST_MARGIN)
-    return replace(memory, output_mean=output, log_margin=learned, short_s=short_s, outrun_s=outrun_s)
+        step = min(step, most) if busy > _BUSY else 0.0
+    return min(max(memory.log_margin + step, _LEAST_MARGIN), _MOST_MARGIN)
 
 
-def _hold_s(memory: Memory, terms: Terms, now_s: float) -> float:
-    """A cold start; longer where growth has outrun it lately, since what came once so fast comes again."""
-    hold_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
-    return max(hold_s, _AGAIN_S) if now_s - memory.outrun_s < _AGAIN_S else hold_s
+def _hold_s(memory: Memory, terms: Terms) -> float:
+    """A cold start; several where more was late for lack of replicas than the promise allows."""
+    if memory.short_late > (1 - terms.share) * memory.ended:
+        return min(max(_SPENT_COLD_STARTS * terms.cold_start_s, _SPENT_LEAST_S), _SPENT_MOST_S)
+    return min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
 
 
 def _needs(
