@@ -8,6 +8,7 @@ LEAST_SPAN_S, and until then it is not known.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from modelfleet.api.modeldeployment import ModelDeployment, Objective
 from modelfleet.core.promise import digest
@@ -138,19 +139,25 @@ def _measured(objective: Objective, samples: Samples, promise: str, fresh: int, 
 def mean_in_flight(
     samples: Samples, promise: str, objective: str, *, of: Iterable[PodSamples] | None = None
 ) -> float | None:
-    """Requests in flight on average over the window, as they were seen at each reading; None is no data."""
-    pods = [pod for pod in (samples.pods.values() if of is None else of) if pod.readings]
-    since_s = samples.at_s - WINDOW_S
-    means = []
-    for pod in pods:
-        seen = [
-            counts.in_flight
-            for each in pod.readings
-            if each.at_s > since_s and (counts := each.of(promise, objective)) is not None
-        ]
-        if seen:
-            means.append(sum(seen) / len(seen))
+    """Requests in flight on average over the window; None is no data.
+
+    Each reading stands for the time before it, because older ones lie further apart."""
+    means = [
+        mean
+        for pod in (samples.pods.values() if of is None else of)
+        if (mean := _mean_of(pod, samples.at_s - WINDOW_S, promise, objective)) is not None
+    ]
     return sum(means) if means else None
+
+
+def _mean_of(pod: PodSamples, since_s: float, promise: str, objective: str) -> float | None:
+    total, seconds = 0.0, 0.0
+    for before, after in pairwise(pod.readings):
+        counts = after.of(promise, objective)
+        if after.at_s > since_s and counts is not None:
+            span_s = after.at_s - max(before.at_s, since_s)
+            total, seconds = total + counts.in_flight * span_s, seconds + span_s
+    return total / seconds if seconds else None
 
 
 def _why(samples: Samples, silent: Iterable[str]) -> str:

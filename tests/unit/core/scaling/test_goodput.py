@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelfleet.api.reasons import Reason
+from modelfleet.core.promise import digest
 from modelfleet.core.promised import decide_objectives_met, goodput_block, percent
-from modelfleet.core.scaling.goodput import Goodput, measure
+from modelfleet.core.scaling.goodput import Goodput, mean_in_flight, measure
 from modelfleet.core.scaling.interval import wilson, with_silent
 from modelfleet.core.scaling.revisions import promise_of_revisions
 from sampled import Sampled, parsed, worker
@@ -221,3 +222,11 @@ def test_revisions_are_measured_apart_by_the_objective_that_tells_them_apart():
     found = promise_of_revisions(both, sampled.samples)
     assert (found.target, sorted(found.measured)) == (0.9, ["aaaaaaaa", "bbbbbbbb"]), "those that are gone count too"
     assert found.measured["bbbbbbbb"].high < 0.9 <= found.measured["aaaaaaaa"].low
+
+
+def test_the_mean_in_flight_weighs_readings_by_the_time_they_stand_for():
+    sampled = Sampled().follow(worker())
+    for step in range(73):  # 10 in flight for five minutes, then 70 for one
+        sampled.now_s += 5
+        sampled.read(Numbers(arrivals=step, in_flight=10 if step <= 60 else 70))
+    assert mean_in_flight(sampled.samples, digest(sampled.deployment), "interactive") == pytest.approx(22)
