@@ -24,15 +24,17 @@ from modelfleet.api.acceleratorclass import AcceleratorClass, Provisioning
 from modelfleet.api.placement import Spread
 from modelfleet.core import raw
 from modelfleet.core.children import Children
-from modelfleet.core.effects import Create, Lift
+from modelfleet.core.effects import Create, Lift, Manifest
 from modelfleet.core.groups import Replica
+from modelfleet.core.placement.fit import impossible
 from modelfleet.core.placement.place import place
-from modelfleet.core.placement.project import pod_amounts
+from modelfleet.core.placement.project import pinned_node, pod_amounts
 from modelfleet.core.placement.supplies import may_buy
 from modelfleet.core.placement.view import Amounts, ClusterView, Reservation
 from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
 from modelfleet.core.render.lift import gated, lift
 from modelfleet.core.render.pod import pod
+from modelfleet.core.render.unpinned import together
 from modelfleet.core.revisions import Revision
 
 
@@ -99,11 +101,11 @@ def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
     answers = {answer.key: answer for answer in place(site.cluster, wants)}
     placing = _of_groups(site, asked, waiting, answers)
     fitting = [slot for slot in new if isinstance(answers[asked.name(slot)], Placement)]
-    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting])
+    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting and asked.could_stand(slot)])
     creates = (
         *_half_made(site, without=placing.withdrawn),
-        *(Create(gated(made)) for slot in fitting for made in asked.pods(slot)),
-        *(Create(made) for slot in bought for made in asked.pods(slot)),
+        *(Create(made) for slot in fitting for made in asked.pods(slot)),
+        *(Create(made) for slot in bought for made in asked.unpinned(slot)),
     )
     return replace(
         placing,
@@ -216,8 +218,13 @@ def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:
             continue
         for rank, member in enumerate(replica.members):
             if member is None and replica.slot is not None:
-                made = pod(site.children.owner, site.goal.name, replica.slot, site.goal.plan, rank)
-                yield Create(gated(made) if replica.gated else made)
+                asked, ours = _Asked(site), _is_ours_to_pin(site, replica)
+                yield Create((asked.pods(replica.slot) if ours else asked.unpinned(replica.slot))[rank])
+
+
+def _is_ours_to_pin(site: Site, replica: Replica) -> bool:
+    """A rank of it waits for our gate, or has gone through it."""
+    return replica.gated or any(pinned_node(site.children.pods[one.name]) for one in replica.pods)
 
 
 def _buys(kind: AcceleratorClass | None) -> bool:
@@ -245,8 +252,20 @@ class _Asked:
         """The name of a replica of the goal, also of one whose leader is not there."""
         return self.name(replica.slot or 0)
 
-    def pods(self, slot: int) -> list[dict[str, object]]:
-        """Its pods, by rank."""
+    def pods(self, slot: int) -> list[Manifest]:
+        """Its pods behind our gate, by rank."""
+        return [gated(made) for made in self._rendered(slot)]
+
+    def unpinned(self, slot: int) -> list[Manifest]:
+        """Its pods as the scheduler and an autoscaler are to see them, by rank."""
+        want = self.of_slot(slot)
+        return [*together(self._rendered(slot), want.span, want.topology)]
+
+    def could_stand(self, slot: int) -> bool:
+        """Some cluster could hold it."""
+        return not impossible(self.of_slot(slot))
+
+    def _rendered(self, slot: int) -> list[Manifest]:
         goal = self._site.goal
         return [pod(self._site.children.owner, goal.name, slot, goal.plan, rank) for rank in range(goal.plan.nodes)]
 
