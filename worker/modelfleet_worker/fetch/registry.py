@@ -26,6 +26,7 @@ from modelfleet_worker.fetch.remote import (
     RemoteFile,
     TransientError,
 )
+from modelfleet_worker.json_fields import parsed
 
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 _PATHS = ("org.cncf.model.filepath", "org.opencontainers.image.title")
@@ -55,7 +56,7 @@ class Registry:
         if self._reference.startswith("sha256:") and digest != self._reference:
             raise TransientError(f"the manifest of {self._where} has the digest {digest}")
         try:
-            manifest = json.loads(text)
+            manifest = parsed(text, "its manifest", ValueError)
             layers = [_layer(each) for each in manifest["layers"]]
         except (KeyError, TypeError, ValueError) as error:
             raise self._no_artifact("its manifest lists no layers") from error
