@@ -169,16 +169,33 @@ def lacking(site: Site) -> Mapping[str, float] | None:
     wants = [*map(asked.of_group, waiting), asked.of_slot(more)]
     if not isinstance(place(site.cluster, wants)[-1], Shortfall):
         return None
-    if isinstance(place(_without_old(site, site.cluster), wants)[-1], Shortfall):
+    old = [replica for replica in site.fleet if replica.revision != site.goal.name]
+    if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
         return {}
     return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
 
 
-def _without_old(site: Site, cluster: ClusterView) -> ClusterView:
-    """The cluster once every replica of another revision has left."""
+def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:
+    """Those of these replicas, by uid, that would have room together once they left, without the nodes of the ranks
+    that failed first."""
+    leaving: list[Replica] = []
+    for replica in ill:
+        more = [*leaving, replica]
+        bad = frozenset(each.culprit.node for each in more if each.culprit is not None)
+        asked = _Asked(replace(site, avoid=site.avoid | bad))
+        wants = [asked.of_slot(slot) for slot in range(len(more))]
+        if site.cluster is not None and all(
+            isinstance(answer, Placement) for answer in place(_without(site, site.cluster, more), wants)
+        ):
+            leaving = more
+    return frozenset(replica.uid for replica in leaving)
+
+
+def _without(site: Site, cluster: ClusterView, leaving: Iterable[Replica]) -> ClusterView:
+    """The cluster once these replicas have left."""
     left: dict[str, Counter[str]] = {}
-    for replica in site.fleet:
-        for one in replica.pods if replica.revision != site.goal.name else ():
+    for replica in leaving:
+        for one in replica.pods:
             if one.node and one.name in site.children.pods:
                 left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
     nodes = (

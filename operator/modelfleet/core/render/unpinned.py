@@ -11,7 +11,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _OWN = (names.DEPLOYMENT_LABEL, names.REVISION_LABEL, names.REPLICA_LABEL)
 
 
-def together(pods: Sequence[Manifest], span: int, topology: Sequence[str]) -> list[dict[str, Any]]:
+def together(pods: Sequence[Manifest], span: int, topology: Sequence[str]) -> list[Manifest]:
     """The rendered pods of one group by rank, each to get a node of its own near the others.
 
     Where tensor parallelism goes over `span` neighbouring ranks, these share a domain of the first of `topology`; else
