@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s modelfleet-worker: %(message)s", stream=sys.stderr
     )
-    end = arguments.run(arguments)
+    end = _ran(arguments)
     if end is None:
         return 0
     if isinstance(end, Failure):
@@ -49,10 +49,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _FAILED if isinstance(end, Failure) else 0
 
 
+def _ran(arguments: argparse.Namespace) -> str | Failure | None:
+    """How the command ended. Whatever breaks, there is a reason in the termination message."""
+    try:
+        end: str | Failure | None = arguments.run(arguments)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        message = f"The worker cannot go on: {error.strerror or error}{where}."
+        remedy = "Look at the port, program or volume that is named; it is tried again by itself."
+        return Failure(reason=arguments.breaks, message=message, remedy=remedy)
+    except Exception as error:
+        _log.exception("this is a fault of the worker")
+        message = f"The worker itself has a fault: {type(error).__name__}: {error}."
+        remedy = "Report it with the log of the worker's container (kubectl logs --previous)."
+        return Failure(reason=arguments.breaks, message=message, remedy=remedy)
+    return end
+
+
+def _ends_at_once() -> None:
+    """From now on a stop ends this process: it has nothing to finish. Process 1 has no such default."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(_ENDED_BY_SIGTERM))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+
+
 def _inspect(arguments: argparse.Namespace) -> str | Failure:
     def give_up(*_: object) -> None:
         raise _TooLongError
 
+    _ends_at_once()
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(_INSPECT_S)
     try:
@@ -113,9 +138,7 @@ def _serve(arguments: argparse.Namespace) -> Failure | None:
 
 
 def _fetch(arguments: argparse.Namespace) -> Failure | None:
-    # An init container that is ended has nothing to finish: what came stays, and the next start goes on there.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(_ENDED_BY_SIGTERM))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+    _ends_at_once()  # what came stays, and the next start goes on there
     # Imported late: only here are the packages of the extra `fetch` needed.
     from modelfleet_worker.fetch.run import Errand, fetch
 
@@ -154,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     log = Path("/dev/termination-log")
     look = commands.add_parser("inspect", help="say what the model in a folder is made of")
-    look.set_defaults(run=_inspect)
+    look.set_defaults(run=_inspect, breaks=Reason.FETCH_FAILED)
     where = "the model's folder with its config.json, and addresses whose revisions are asked for, the model's first"
     look.add_argument("source", nargs="+", metavar="FOLDER|SOURCE", help=where)
     look.add_argument("--endpoint", default="", help="the server of hf:// or s3:// sources")
@@ -162,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         look.add_argument(flag, choices=("Refuse", "Allow"), default="Refuse", help="default: %(default)s")
     look.add_argument("--termination-log", type=Path, default=log, help="where the report goes; default: %(default)s")
     serve = commands.add_parser("serve", help="serve the model of a plan until SIGTERM")
-    serve.set_defaults(run=_serve)
+    serve.set_defaults(run=_serve, breaks=Reason.ENGINE_START_FAILED)
     option = serve.add_argument
     option("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
     option("--termination-log", type=Path, default=log, help="default: %(default)s")
@@ -176,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     option("--group-port", type=int, default=names.GROUP_PORT, help="a group's leader's; default: %(default)s")
     option("--status-port", type=int, default=names.STATUS_PORT, help="probes and metrics; default: %(default)s")
     bring = commands.add_parser("fetch", help="fetch the weights of a plan, if they come from a server")
-    bring.set_defaults(run=_fetch)
+    bring.set_defaults(run=_fetch, breaks=Reason.FETCH_FAILED)
     bring.add_argument("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
     bring.add_argument("--termination-log", type=Path, default=log, help="default: %(default)s")
     bring.add_argument("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")

@@ -49,8 +49,8 @@ def below(root: int) -> list[Process]:
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile
-                process = _process(int(entry.name), (entry / "stat").read_text())
+            with suppress(OSError):  # it ended meanwhile; a name may be cut in the middle of a character
+                process = _process(int(entry.name), (entry / "stat").read_text(errors="replace"))
                 children.setdefault(process.parent, []).append(process)
     found, left = [], list(children.get(root, ()))
     while left:
@@ -124,7 +124,7 @@ def wanted_s(pid: int) -> float:
         with suppress(OSError, ValueError, IndexError):  # it ended meanwhile, or this kernel keeps no such statistics
             ran_ns, waited_ns, _ = (int(field) for field in (task / "schedstat").read_text().split())
             total_ns += ran_ns + waited_ns
-            if (task / "stat").read_text().rpartition(")")[2].split()[0] == "D":
+            if (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "D":
                 return inf
     return total_ns / 1e9
 

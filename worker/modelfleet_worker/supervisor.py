@@ -114,7 +114,7 @@ class Supervisor:
     async def _check(self) -> None:
         """Returns when an engine may be started, or when a stop is asked for."""
         if await first(self._left_s(), self._stop.wait(), self._checks()) is None:
-            waits_for = "what must hold before an engine starts was still looked at; a volume may not answer"
+            waits_for = starting.LOOKS_AT_FILES
             raise _BrokenError(starting.start_timeout(self._plan.limits.start_deadline_s, waits_for, ""))
 
     async def _checks(self) -> None:
