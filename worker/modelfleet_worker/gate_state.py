@@ -106,7 +106,9 @@ class ModeReader:
         """The promise that a request which arrives now is judged by; None while there is none."""
         told = self._words[1]
         if told != self._seen:
-            self._seen, self._promise = told, _stored_promise(self._folder)
+            with suppress(OSError):  # out of file descriptors: the one before counts, and the next arrival looks again
+                self._promise = _stored_promise(self._folder)
+                self._seen = told
         return self._promise
 
 
@@ -133,7 +135,9 @@ class Board:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
-        self.promise = _stored_promise(folder)
+        self.promise: Promise | None = None
+        with suppress(OSError):
+            self.promise = _stored_promise(folder)
         self._close_books()
         self._mode = Words(folder / "mode", 2, create=True)
         self._mode[1] = 1
@@ -202,6 +206,7 @@ class Board:
 
 
 def _stored_promise(folder: Path) -> Promise | None:
-    with suppress(OSError, UnicodeDecodeError, PromiseError):
+    """None without one, or if it is mangled. Raises OSError if it cannot be read now."""
+    with suppress(FileNotFoundError, UnicodeDecodeError, PromiseError):
         return parse_promise((folder / _PROMISE).read_text())
     return None

@@ -78,17 +78,29 @@ class GoodputPart(Part):
             return
         if text == self._text:
             return
-        self._text = text
+        before = self._around.board.promise
         try:
-            promise = parse_promise(text)
+            promise = _promise_after(before, text)
+            self._around.board.set_promise(promise, text)
         except PromiseError as error:
+            self._text = text
             _log.error("the promise before it stays: %s", error)
             return
-        board = self._around.board
-        if board.promise is not None and board.promise.digest != promise.digest:
-            self._earlier = board.promise
-        board.set_promise(promise, text)
+        except OSError as error:  # a full volume; it is tried again
+            _log.warning("the promise cannot be handed on: %s", error)
+            return
+        self._text = text
+        if before is not None and before.digest != promise.digest:
+            self._earlier = before
         _log.info("requests are judged by promise %s", promise.digest)
+
+
+def _promise_after(before: Promise | None, text: str) -> Promise:
+    """The promise in `text`. Raises PromiseError, also for one whose counts would be added to those of another."""
+    promise = parse_promise(text)
+    if before is not None and before.digest == promise.digest and before.objectives != promise.objectives:
+        raise PromiseError(f"promise.json: the digest {promise.digest} must be another one, since the objectives are")
+    return promise
 
 
 def _untold() -> Failure:
