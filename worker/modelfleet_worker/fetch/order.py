@@ -56,9 +56,10 @@ def parse_order(text: str) -> Order | None:
 
 
 def credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The keys of the user's Secret."""
+    """The keys of the user's Secret, without the line break that an editor or `echo` puts behind a value."""
     prefix = names.CREDENTIAL_PREFIX
-    return {name.removeprefix(prefix): value for name, value in environment.items() if name.startswith(prefix)}
+    found = {name.removeprefix(prefix): value for name, value in environment.items() if name.startswith(prefix)}
+    return {name: value.strip("\r\n") for name, value in found.items()}
 
 
 def _source(value: Any) -> ModelSource:

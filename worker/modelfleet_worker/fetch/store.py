@@ -90,8 +90,9 @@ class Store:
         try:
             manifest: dict[str, Any] = parsed((folder / MANIFEST).read_text(), MANIFEST, ValueError)
             sizes = {str(each["path"]): int(each["size"]) for each in manifest["files"]}
-            good = all((folder / path).stat().st_size == size for path, size in sizes.items())
-        except (OSError, ValueError, KeyError, TypeError):
+            good = int(manifest["bytes"]) >= 0
+            good = good and all((folder / path).stat().st_size == size for path, size in sizes.items())
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
         return manifest if good else None
 
