@@ -19,6 +19,7 @@ from modelfleet_worker.tally import read_tally
 
 _POLL_S = 1.0
 _MOST_SILENT = 10
+_LINE_CHARACTERS = 1000
 _BALANCEDNESS = re.compile(r"\bEPLB step: \d+ .*\bbalancedness=(\d\.\d+)")
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class GoodputPart(Part):
 
     def heard(self, line: str) -> None:
         """The balance of experts, which vLLM tells in its log alone (`--eplb-config` with log_balancedness)."""
-        if "EPLB step" in line and (found := _BALANCEDNESS.search(line)):
+        if "EPLB step" in line and (found := _BALANCEDNESS.search(line[:_LINE_CHARACTERS])):
             self._balancedness = float(found[1])
 
     async def watch(self) -> Failure:
