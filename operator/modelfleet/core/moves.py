@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.parse import parse_class
+from modelfleet.core.asked_room import Site
 from modelfleet.core.children import Children
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
@@ -13,7 +14,7 @@ from modelfleet.core.group_life import Life, Watched, decide_life, doubts, is_re
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
-from modelfleet.core.placing import Placing, Site, decide_placing, elsewhere, lacking
+from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.rollout import Step, hold
 from modelfleet.core.snapshot import World
