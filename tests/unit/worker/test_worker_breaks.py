@@ -104,6 +104,13 @@ def _waits_for(pid: int) -> str:
     return "wait_for_partner" if text.startswith(("257 ", "2 ")) else text
 
 
+def test_signals_are_held_back_before_anything_is_imported_that_takes_time() -> None:
+    code = "import sys; before = set(sys.modules); import modelfleet_worker.main; print(*(set(sys.modules) - before))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "modelfleet_worker.main" in found
+    assert not [name for name in found if name.split(".")[0] in ("pydantic", "modelfleet", "asyncio", "aiohttp")]
+
+
 @pytest.mark.parametrize(
     ("told", "code"), [pytest.param(True, 0, id="it is told to"), pytest.param(False, 1, id="its start took too long")]
 )
