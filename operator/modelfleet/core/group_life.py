@@ -191,7 +191,7 @@ def _why_group_ends(watched: Watched, replica: Replica) -> str | None:
     if away is not None:
         return f"node {away.node} of rank {away.rank} is not ready"
     failure = replica.failure
-    if failure is not None and failure.hopeless and failure.reason in _MENDED_BY_A_START:
+    if failure is not None and replica.hopeless and failure.reason in _MENDED_BY_A_START:
         return f"it does not come up in place: {failure.message}"
     left_s = _left_s(watched, replica)
     if left_s is not None and left_s <= 0:

@@ -154,7 +154,7 @@ class Replica:
     @property
     def hopeless(self) -> bool:
         """It is not Ready, and waiting alone is not going to help."""
-        return self.failure is not None and self.failure.hopeless
+        return not self.ready and self.failure is not None and self.failure.hopeless
 
     @cached_property
     def created_at(self) -> datetime | None:

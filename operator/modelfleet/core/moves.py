@@ -97,9 +97,9 @@ def _elsewhere(ground: Ground, course: Course, avoid: frozenset[str]) -> frozens
         replica
         for replica in ground.fleet
         if replica.revision == course.goal.name
-        and not (replica.terminating or replica.ready)
+        and not replica.terminating
+        and replica.hopeless
         and replica.failure is not None
-        and replica.failure.hopeless
         and replica.failure.of_its_node
     ]
     return elsewhere(_site(ground, course, ground.fleet, avoid), ill) if ill else frozenset()
