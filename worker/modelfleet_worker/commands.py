@@ -10,7 +10,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from modelfleet.api import names
@@ -67,26 +68,28 @@ def _ran(arguments: argparse.Namespace) -> str | Failure | None:
     return end
 
 
-def _ends_at_once() -> None:
-    """From now on a stop ends this process: it has nothing to finish. Process 1 has no such default."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os._exit(_ENDED_BY_SIGTERM))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+@contextmanager
+def _ends_at_once() -> Iterator[None]:
+    """Inside, a stop ends this process: it has nothing to finish. Process 1 has no such default."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, lambda *_: os._exit(_ENDED_BY_SIGTERM)) for number in numbers}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _inspect(arguments: argparse.Namespace) -> str | Failure:
     def give_up(*_: object) -> None:
         raise _TooLongError
 
-    _ends_at_once()
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(_INSPECT_S)
     try:
-        if not arguments.source[0].startswith("/"):
-            return _look(arguments)
-        if len(arguments.source) > 1:  # a folder, and variants that are fetched
-            return _look(arguments, Path(arguments.source[0]))
-        return inspect(Path(arguments.source[0]))
+        with _ends_at_once():
+            return _report(arguments)
     except _TooLongError:
         where = arguments.source[0]
         message = f"{where} could not be read within {_INSPECT_S} s."
@@ -94,6 +97,14 @@ def _inspect(arguments: argparse.Namespace) -> str | Failure:
         return Failure(reason=reason, message=message, remedy="Look at the volume or the server.")
     finally:
         signal.alarm(0)
+
+
+def _report(arguments: argparse.Namespace) -> str | Failure:
+    if not arguments.source[0].startswith("/"):
+        return _look(arguments)
+    if len(arguments.source) > 1:  # a folder, and variants that are fetched
+        return _look(arguments, Path(arguments.source[0]))
+    return inspect(Path(arguments.source[0]))
 
 
 def _look(arguments: argparse.Namespace, folder: Path | None = None) -> str | Failure:
@@ -139,7 +150,6 @@ def _serve(arguments: argparse.Namespace) -> Failure | None:
 
 
 def _fetch(arguments: argparse.Namespace) -> Failure | None:
-    _ends_at_once()  # what came stays, and the next start goes on there
     # Imported late: only here are the packages of the extra `fetch` needed.
     from modelfleet_worker.fetch.run import Errand, fetch
 
@@ -149,7 +159,8 @@ def _fetch(arguments: argparse.Namespace) -> Failure | None:
     secret = credentials(os.environ)
     asks = socket.gethostname()
     runtime, port = arguments.runtime_folder, arguments.status_port
-    return fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
+    with _ends_at_once():  # what came stays, and the next start goes on there
+        return fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
 
 
 def _order(path: Path) -> Order | Failure | None:

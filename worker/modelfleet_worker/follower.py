@@ -183,7 +183,7 @@ class Follower:
                 return group.failure_in(said)
             if said["say"] == "done":
                 return None
-            if said["say"] == "beat" and said.get("state") in set(State):
+            if said["say"] == "beat" and str(said.get("state")) in set(State):
                 self._follow(State(said["state"]))
 
     def _follow(self, state: State) -> None:

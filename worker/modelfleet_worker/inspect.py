@@ -37,7 +37,10 @@ def inspect(folder: Path) -> str | Failure:
 
 def written(report: Mapping[str, Any], path: object) -> str | Failure:
     """The report as JSON, or that it is too long; `path` is whose sizes it says."""
-    text = json.dumps({"model": report}, separators=(",", ":"))
+    try:
+        text = json.dumps({"model": report}, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return _refused(path, "says a size that is not a number")
     if len(text.encode()) > LIMIT_BYTES:
         return _refused(path, f"says its sizes in more than {LIMIT_BYTES} bytes; write spec.model.facts instead")
     return text
