@@ -119,7 +119,7 @@ bench-goodput: prepare ## our goodput counters against vllm bench serve and aipe
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput build/bench/goodput.json
 
 .PHONY: bench-overhead
-bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with and without them, 24 pairs; docs/benchmarks.md
+bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with and without them; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput.overhead build/bench/overhead.json
 
 .PHONY: bench-activator

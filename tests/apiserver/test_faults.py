@@ -24,8 +24,8 @@ CONVERGES_S = 30.0
 MOST_PER_S = 15.0
 """Requests a second while a fault lasts: six watches, the Lease and three objects, each tried again with a back-off."""
 OF_THE_CHANGE = 350
-"""Requests that the change itself takes: eight a look at an object. 155 without a fault; a refused write is a look more,
-and every second one is refused once. A storm is thousands."""
+"""Requests that the change itself takes: eight a look at an object. 155 without a fault; a refused write is one
+look more, and every second one is refused once. A storm is thousands."""
 
 
 def pytest_generate_tests(metafunc):

@@ -179,6 +179,7 @@ def test_an_uninstall_leaves_the_crds_the_models_and_their_pods_which_go_on_serv
             assert f"{plural}.{names.GROUP}" in crds
 
 
+@pytest.mark.thorough
 def test_installed_again_it_takes_over_what_runs(site, release, current):
     with serving(site):
         notes = release.install(current)

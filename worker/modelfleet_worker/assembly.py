@@ -36,6 +36,12 @@ def parts(around: Around) -> tuple[Part, ...]:
     )
 
 
+def check_files(plan: Plan) -> Failure | None:
+    """Why no engine should be started with the files that are there. Blocks, perhaps for good."""
+    python = engine_python(plan)
+    return preflight.check(plan, python) or engine_version.check(plan, python)
+
+
 class _Files(Part):
     """A model that can be read, an interpreter, and an engine of the plan's version."""
 
@@ -44,6 +50,4 @@ class _Files(Part):
 
     async def check(self) -> Failure | None:
         # In a thread: a volume that does not answer must not keep the loop from hearing SIGTERM.
-        python = engine_python(self._plan)
-        failure = await in_thread(preflight.check, self._plan, python)
-        return failure or await in_thread(engine_version.check, self._plan, python)
+        return await in_thread(check_files, self._plan)

@@ -85,7 +85,7 @@ class Host:
     def _held(self, pids: Iterable[int]) -> Iterator[Held]:
         for pid in pids:
             with suppress(OSError, ValueError, KeyError):
-                text = (self._root / f"proc/{pid}/status").read_text()
+                text = (self._root / f"proc/{pid}/status").read_text(errors="replace")
                 words = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
                 anonymous = int(words["RssAnon"].split()[0]) * 1024
                 yield Held(pid=pid, name=words["Name"].strip(), anonymous_bytes=anonymous)

@@ -143,6 +143,7 @@ class Evidence:
         self._exception = ""
         self._worker_died = self._core_dead = self._core_spoke = False
         self._worker_code: int | None = None
+        self._serves = False
 
     def add(self, line: str) -> None:
         """Takes in one line as the engine wrote it."""
@@ -150,7 +151,7 @@ class Evidence:
         if not words:
             return
         self._last.append(words)
-        for rule in _RULES:
+        for rule in () if self._serves and of_api_server(line) else _RULES:
             if rule.reason not in self._first and rule.pattern.search(words):
                 self._first[rule.reason] = words
         if not self._exception and _EXCEPTION.match(words) and not _ECHO.search(words):
@@ -162,7 +163,9 @@ class Evidence:
             self._worker_code = int(died["code"]) if died["code"] else self._worker_code
 
     def forget_start(self) -> None:
-        """The engine serves: warnings of the start no longer explain anything."""
+        """The engine serves: warnings of the start no longer explain anything, nor does what its API server says of a
+        request, whose words may be the client's."""
+        self._serves = True
         self._first.clear()
         self._exception = ""
 
@@ -197,6 +200,11 @@ class Evidence:
         killed = -9 in (exit_code, self._worker_code)
         remedy = "A kill by signal 9 is mostly the kernel's for lack of memory. " + _LOOK if killed else _LOOK
         return Reason.ENGINE_START_FAILED if starting else Reason.ENGINE_DIED, f"{message}.", remedy
+
+
+def of_api_server(line: str) -> bool:
+    """Whether the process that answers clients said this, and not one that computes."""
+    return _ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip().startswith("(APIServer")
 
 
 def clean(line: str) -> str:

@@ -42,8 +42,9 @@ class Drain:
             self.enter(Mode.CLOSE)
             await asyncio.sleep(max(0.0, self._since_s + self._limits.propagation_s - time.monotonic()))
             self.enter(Mode.REFUSE)
-        if await first(self._limits.drain_s, self._idle()) is None:
-            _log.warning("%d requests are cut off after %g s", self._board.read().in_flight, self._limits.drain_s)
+        idle = await first(self._limits.drain_s, self._idle()) is not None
+        if not idle and (left := self._board.read().in_flight):
+            _log.warning("%d requests are cut off after %g s", left, self._limits.drain_s)
 
     async def _idle(self) -> None:
         """Returns when nothing is in flight, seen twice: a gate may just have read the old mode and not counted yet."""

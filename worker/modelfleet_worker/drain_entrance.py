@@ -36,13 +36,15 @@ class DrainEntrance(Part):
 
     async def _asked(self, request: web.Request) -> web.Response:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        known = hmac.compare_digest(hashlib.sha256(token.encode()).hexdigest(), self._token_sha256)
+        known = hmac.compare_digest(
+            hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest(), self._token_sha256
+        )
         if scheme != "Bearer" or not known:
             return _answer(401, "Unauthorized", "this worker's token is needed")
         try:
             wanted: Any = await request.json()
             mode = _MODES[wanted["mode"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             return _answer(400, "BadRequest", f'the body must be {{"mode": one of {", ".join(_MODES)}}}')
         if self._drain.mode is Mode.REFUSE and mode is not Mode.REFUSE:
             return _answer(409, "Refusing", "arrivals were refused already; this worker does not serve again")

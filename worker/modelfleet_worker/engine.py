@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO
+from io import BufferedReader
 
 from modelfleet_worker import processes
 from modelfleet_worker.diagnosis import Evidence
@@ -43,7 +43,7 @@ class Engine:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        assert self._process.stdout is not None
+        assert isinstance(self._process.stdout, BufferedReader)
         self._output = threading.Thread(target=self._pass_on, args=(self._process.stdout,), daemon=True)
         self._output.start()
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._child_ended)
@@ -96,12 +96,26 @@ class Engine:
             processes.reap(None)
             self._ended.set()
 
-    def _pass_on(self, stream: IO[bytes]) -> None:
-        """Copies the output to ours line by line, which is the container's log. Runs in a thread of its own."""
-        while line := stream.readline(_LINE_LIMIT_BYTES):
-            text = line.decode(errors="replace")
+    def _pass_on(self, stream: BufferedReader) -> None:
+        """Copies the output to ours line by line, which is the container's log. A progress bar's states, which end with
+        a carriage return, are lines too. Runs in a thread of its own."""
+        rest = b""
+        while chunk := stream.read1(_LINE_LIMIT_BYTES):
+            lines = (rest + chunk).splitlines(keepends=True)
+            rest = b"" if lines[-1].endswith((b"\n", b"\r")) else lines.pop()
+            for line in lines:
+                self._take(line)
+            while len(rest) >= _LINE_LIMIT_BYTES:
+                self._take(rest[:_LINE_LIMIT_BYTES])
+                rest = rest[_LINE_LIMIT_BYTES:]
+        if rest:
+            self._take(rest)
+
+    def _take(self, line: bytes) -> None:
+        for start in range(0, len(line), _LINE_LIMIT_BYTES):
+            text = line[start : start + _LINE_LIMIT_BYTES].decode(errors="replace")
             self._evidence.add(text)
             self._tell(text)
-            with suppress(OSError, ValueError):  # nobody reads the log any more; the engine must not block on that
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
+        with suppress(OSError, ValueError):  # nobody reads the log any more; the engine must not block on that
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()

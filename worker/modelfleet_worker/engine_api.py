@@ -58,7 +58,7 @@ class EngineApi:
                 value: Any = await answer.json()
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise NotServedError(f"no answer: {error}", final=False) from error
-        if not (isinstance(value, dict) and (value.get("usage") or {}).get("completion_tokens", 0) >= 1):
+        if not _has_token(value):
             raise NotServedError(f"an answer without a token: {text[:_SHOWN_CHARACTERS]}", final=False)
 
     async def metrics(self) -> tuple[bytes, str]:
@@ -75,3 +75,9 @@ class EngineApi:
 
 def _total(seconds: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds)
+
+
+def _has_token(value: Any) -> bool:
+    usage = value.get("usage") if isinstance(value, dict) else None
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return isinstance(count, int) and count >= 1

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 FRACTION = "gpu-memory-utilization"  # of the host's memory where the engine runs on CPU
 KV_BYTES = "kv-cache-memory-bytes"
 BUDGET = "max-num-batched-tokens"
 THRESHOLD = "long-prefill-token-threshold"
 _DEFAULT_FRACTION = 0.92  # vLLM's own since 0.21
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)i?[bB]?")
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kmgtKMGT]?)i?[bB]?")
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
     unit: 1 << shift for unit, shift in (("K", 10), ("M", 20), ("G", 30), ("T", 40))
 }
@@ -66,6 +67,7 @@ def _size(text: str) -> int | None:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if isfinite(number) else None

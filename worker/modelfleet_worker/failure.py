@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+_MOST_BYTES = 6  # that one character takes in JSON, so that a cut is never too long
 LIMIT_BYTES = 4096  # the kubelet cuts a termination message there, and cut JSON cannot be read
 
 
@@ -58,26 +59,31 @@ class Failure:
     """Written before a death that may come, and meant only if the kernel then killed the whole container."""
 
     def to_json(self) -> str:
-        """JSON of at most LIMIT_BYTES bytes: cut at the beginning of the log first, then at the end of the message."""
-        log, message = self.log, self.message
-        while len(text := self._json(message, log).encode()) > LIMIT_BYTES:
-            surplus = len(text) - LIMIT_BYTES
-            if log:  # a character is at least one byte, so this never cuts too much
-                log = log[max(1, surplus // 4) :]
+        """JSON of at most LIMIT_BYTES bytes: what is too much goes from the beginning of the log, then from the end of
+        the message, then of the remedy, then the evidence goes. What is no text, as in a file's name, is a question
+        mark."""
+        left, evidence = {"log": self.log, "message": self.message, "remedy": self.remedy}, dict(self.evidence)
+        while len(text := self._json(left, evidence).encode(errors="replace")) > LIMIT_BYTES:
+            cut = max(1, (len(text) - LIMIT_BYTES) // _MOST_BYTES)
+            longest = next((key for key in left if left[key]), "")
+            if not longest:
+                evidence = {}
+            elif longest == "log":
+                left["log"] = left["log"][cut:]
             else:
-                message = message[: -max(1, surplus // 4)]
+                left[longest] = left[longest][:-cut]
         return text.decode()
 
-    def _json(self, message: str, log: str) -> str:
-        told = {"evidence": dict(self.evidence), "correction": dict(self.correction)}
+    def _json(self, left: Mapping[str, str], evidence: Mapping[str, Any]) -> str:
+        told = {"evidence": evidence, "correction": dict(self.correction)}
         value = {
             "reason": self.reason,
-            "message": message,
-            "remedy": self.remedy,
+            "message": left["message"],
+            "remedy": left["remedy"],
             "exitCode": self.exit_code,
             "phase": self.phase,
             **{key: part for key, part in told.items() if part},
             **({"provisional": True} if self.provisional else {}),
-            "log": log,
+            "log": left["log"],
         }
         return json.dumps(value, ensure_ascii=False)

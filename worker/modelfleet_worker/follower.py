@@ -10,8 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
-from modelfleet_worker import command, group, preflight, processes
-from modelfleet_worker.assembly import engine_python
+from modelfleet_worker import command, group, processes, starting
+from modelfleet_worker.assembly import check_files, engine_python
 from modelfleet_worker.engine import Engine
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.frozen import frozen
@@ -48,13 +48,26 @@ class Follower:
         """
         processes.hear_stop(self._asked_to_stop)
         processes.adopt_orphans()
-        python = engine_python(self._plan)
         async with self._status_port():
-            return await in_thread(preflight.check, self._plan, python) or await self._live(python)
+            if failure := await self._check():
+                return failure
+            return None if self._stop.is_set() else await self._live(engine_python(self._plan))
 
     def _asked_to_stop(self, name: str) -> None:
         _log.info("%s received%s", name, " again, which changes nothing" if self._stop.is_set() else "")
         self._stop.set()
+
+    async def _check(self) -> Failure | None:
+        """Why no engine should be started; None also when a stop is asked for."""
+        found: list[Failure | None] = []
+
+        async def look() -> None:
+            found.append(await in_thread(check_files, self._plan))
+
+        limits = self._plan.limits
+        if await first(limits.start_deadline_s, self._stop.wait(), look()) is None:
+            return starting.start_timeout(limits.start_deadline_s, starting.LOOKS_AT_FILES, "")
+        return found[0] if found else None
 
     async def _live(self, python: str) -> Failure | None:
         self._progress.enter(Phase.MEMBERS, time.monotonic())
@@ -170,7 +183,7 @@ class Follower:
                 return group.failure_in(said)
             if said["say"] == "done":
                 return None
-            if said["say"] == "beat" and said.get("state") in set(State):
+            if said["say"] == "beat" and str(said.get("state")) in set(State):
                 self._follow(State(said["state"]))
 
     def _follow(self, state: State) -> None:

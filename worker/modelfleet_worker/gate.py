@@ -6,6 +6,7 @@ Standard library only.
 """
 
 import json
+import logging
 import os
 import re
 import time
@@ -32,6 +33,7 @@ _SERVED = re.compile(
 Everything else is hidden, above all what changes the engine (adapters, scaling, pausing, profiling, developer paths).
 """
 _HEALTH = "/health"  # for load balancers; says nothing but up or down, and is not counted
+_log = logging.getLogger(__name__)
 _METRICS = "/metrics"  # shows everyone's traffic: the supervisor alone reads it here and serves it on the status port
 
 
@@ -120,7 +122,11 @@ class Gate:
         if promise is None:
             return None
         if self._tally is None or self._tally.promise != promise:
-            self._tally = Tally(self._folder, promise)
+            try:
+                self._tally = Tally(self._folder, promise)
+            except OSError as error:  # answering counts more than counting; the next request tries again
+                _log.error("a request is not judged by the promise: %s", error)
+                return None
         return self._tally
 
 

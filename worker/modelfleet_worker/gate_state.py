@@ -5,14 +5,15 @@ one writer and no lock. Standard library only: the gate runs in the engine's Pyt
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from pathlib import Path
 
 from modelfleet_worker.promise import Promise, PromiseError, parse_promise
-from modelfleet_worker.tally import fold, tally_file
+from modelfleet_worker.tally import fold
 from modelfleet_worker.words import Words, of_processes
 
 FOLDER_VARIABLE = "MODELFLEET_GATE_FOLDER"
@@ -106,7 +107,9 @@ class ModeReader:
         """The promise that a request which arrives now is judged by; None while there is none."""
         told = self._words[1]
         if told != self._seen:
-            self._seen, self._promise = told, _stored_promise(self._folder)
+            with suppress(OSError):  # out of file descriptors: the one before counts, and the next arrival looks again
+                self._promise = _stored_promise(self._folder)
+                self._seen = told
         return self._promise
 
 
@@ -131,9 +134,8 @@ class Board:
     it had in flight has failed."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
-        self.promise = _stored_promise(folder)
+        self.promise: Promise | None = None
         self._close_books()
         self._mode = Words(folder / "mode", 2, create=True)
         self._mode[1] = 1
@@ -175,33 +177,40 @@ class Board:
         )
 
     def _close_books(self) -> None:
-        """Sums up what earlier containers counted in files of process 0, which never is one, and removes the rest."""
-        ended = {path: list(words.view) for path, words in self._earlier()}
-        if ended:
-            total = [sum(column) for column in zip(*ended.values(), strict=True)]
-            total[1 + _OUTCOMES.index(Outcome.SERVER_ERROR)] += total[_Word.IN_FLIGHT]
-            for gone in (_Word.IN_FLIGHT, _Word.WAITING, _Word.OLDEST_NS, _Word.LAG_US, _Word.PROBES):
-                total[gone] = 0
-        kept = (
-            {self.folder / _PROMISE, self.folder / f"{_COUNTS}-0"} if self.promise else {self.folder / f"{_COUNTS}-0"}
-        )
-        if self.promise:
-            fold(self.folder, self.promise)
-            kept.add(tally_file(self.folder, self.promise, 0))
-        if ended:
-            closed = Words(self.folder / f"{_COUNTS}-0", _Word.END, create=True)
-            for index, number in enumerate(total):
-                closed[index] = number
-        for path in self.folder.iterdir():
-            if path not in kept:
-                path.unlink()
+        """Sums up what earlier containers counted, in files of process 0, which never is one. The sums come into a
+        folder of their own that takes the place of the one before, so that a kill at any moment counts nothing twice
+        and loses nothing."""
+        folder = self.folder
+        closed, before = folder.with_name(f"{folder.name}.closed"), folder.with_name(f"{folder.name}.before")
+        if not folder.exists() and closed.exists():  # killed between the two renames
+            closed.rename(folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in (closed, before):
+            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            self.promise = _stored_promise(folder)
+        closed.mkdir(mode=0o700)
+        self._sum_up(closed)
+        folder.rename(before)
+        closed.rename(folder)
+        shutil.rmtree(before, ignore_errors=True)
 
-    def _earlier(self) -> Iterator[tuple[Path, Words]]:
-        for pid, words in of_processes(self.folder, _COUNTS, _Word.END):
-            yield self.folder / f"{_COUNTS}-{pid}", words
+    def _sum_up(self, closed: Path) -> None:
+        ended = [list(words.view) for _, words in of_processes(self.folder, _COUNTS, _Word.END)]
+        total = [sum(column) for column in zip(*ended, strict=True)] if ended else [0] * _Word.END
+        total[1 + _OUTCOMES.index(Outcome.SERVER_ERROR)] += total[_Word.IN_FLIGHT]
+        for gone in (_Word.IN_FLIGHT, _Word.WAITING, _Word.OLDEST_NS, _Word.LAG_US, _Word.PROBES):
+            total[gone] = 0
+        sums = Words(closed / f"{_COUNTS}-0", _Word.END, create=True)
+        for index, number in enumerate(total):
+            sums[index] = number
+        if self.promise is not None:
+            shutil.copyfile(self.folder / _PROMISE, closed / _PROMISE)
+            fold(self.folder, self.promise, closed)
 
 
 def _stored_promise(folder: Path) -> Promise | None:
-    with suppress(OSError, UnicodeDecodeError, PromiseError):
+    """None without one, or if it is mangled. Raises OSError if it cannot be read now."""
+    with suppress(FileNotFoundError, UnicodeDecodeError, PromiseError):
         return parse_promise((folder / _PROMISE).read_text())
     return None

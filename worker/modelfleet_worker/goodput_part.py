@@ -19,6 +19,7 @@ from modelfleet_worker.tally import read_tally
 
 _POLL_S = 1.0
 _MOST_SILENT = 10
+_LINE_CHARACTERS = 1000
 _BALANCEDNESS = re.compile(r"\bEPLB step: \d+ .*\bbalancedness=(\d\.\d+)")
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class GoodputPart(Part):
 
     def heard(self, line: str) -> None:
         """The balance of experts, which vLLM tells in its log alone (`--eplb-config` with log_balancedness)."""
-        if "EPLB step" in line and (found := _BALANCEDNESS.search(line)):
+        if "EPLB step" in line and (found := _BALANCEDNESS.search(line[:_LINE_CHARACTERS])):
             self._balancedness = float(found[1])
 
     async def watch(self) -> Failure:
@@ -78,17 +79,29 @@ class GoodputPart(Part):
             return
         if text == self._text:
             return
-        self._text = text
+        before = self._around.board.promise
         try:
-            promise = parse_promise(text)
+            promise = _promise_after(before, text)
+            self._around.board.set_promise(promise, text)
         except PromiseError as error:
+            self._text = text
             _log.error("the promise before it stays: %s", error)
             return
-        board = self._around.board
-        if board.promise is not None and board.promise.digest != promise.digest:
-            self._earlier = board.promise
-        board.set_promise(promise, text)
+        except OSError as error:  # a full volume; it is tried again
+            _log.warning("the promise cannot be handed on: %s", error)
+            return
+        self._text = text
+        if before is not None and before.digest != promise.digest:
+            self._earlier = before
         _log.info("requests are judged by promise %s", promise.digest)
+
+
+def _promise_after(before: Promise | None, text: str) -> Promise:
+    """The promise in `text`. Raises PromiseError, also for one whose counts would be added to those of another."""
+    promise = parse_promise(text)
+    if before is not None and before.digest == promise.digest and before.objectives != promise.objectives:
+        raise PromiseError(f"promise.json: the digest {promise.digest} must be another one, since the objectives are")
+    return promise
 
 
 def _untold() -> Failure:

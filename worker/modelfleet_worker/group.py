@@ -136,7 +136,9 @@ class Lead:
 
     def _refusal(self, hello: Any) -> str:
         token, rank = str(hello.get("token", "")), str(hello.get("rank", ""))
-        if hello["say"] != "hello" or not hmac.compare_digest(token.encode(), self._member.token.encode()):
+        if hello["say"] != "hello" or not hmac.compare_digest(
+            token.encode(errors="replace"), self._member.token.encode()
+        ):
             return "it is the leader of another replica"
         if not rank.isdecimal() or not 0 < int(rank) < self._member.group.nodes:
             return f"its group has no rank {rank[:20]} to give"

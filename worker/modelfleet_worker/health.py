@@ -75,7 +75,7 @@ class Health(Part):
             at_s=time.monotonic(),
             work=work,
             numbers=None if seen is None else (float(ended), *seen),
-            wanted_s=sum(processes.wanted_s(process.pid) for process in found) if work else None,
+            wanted_s=_wanted_s(process.pid for process in found) if work else None,
             stopped=tuple(f"{process.name} ({process.pid})" for process in found if process.state == "T"),
             token=self._answered(),
         )
@@ -121,3 +121,9 @@ class Health(Part):
         message = f"The engine hangs: {self._judge.why}."
         state = self._around.progress.state
         return Failure(reason=Reason.ENGINE_HUNG, message=message, remedy=_REMEDY, phase=state)
+
+
+def _wanted_s(pids: Iterable[int]) -> float | None:
+    """The sum; None where one of them cannot be known."""
+    each = [processes.wanted_s(pid) for pid in pids]
+    return None if None in each else sum(one for one in each if one is not None)

@@ -80,7 +80,10 @@ class Holder:
             yield
         finally:
             _CURRENT.reset(token)
-        self._keep(turn, hold, scope)
+        try:
+            self._keep(turn, hold, scope)
+        except OSError:  # the answer is sent; only the hold is lost
+            _log.exception("a session cannot be held")
 
     def _keep(self, turn: Turn, hold: Hold, scope: Scope) -> None:
         if len(turn.states) != 1 or not turn.plain:
@@ -114,6 +117,16 @@ class Holder:
             self._counts.ended(why)
 
     async def _watch(self) -> None:
+        try:
+            await self._look_after_them()
+        except OSError:  # no file descriptors, for instance
+            _log.exception("held sessions are let go")
+            for held in tuple(self._held):
+                self._drop(held, Ended.REFUSED)
+        finally:
+            self._task = None
+
+    async def _look_after_them(self) -> None:
         while self._held:
             await asyncio.sleep(_PERIOD_S)
             engines, now_s = read_engines(self._folder), time.monotonic()
@@ -126,7 +139,6 @@ class Holder:
                 elif _filled(engines) - held.filled_at >= _AGED * _free_tokens(engines):
                     await self._touch(held)
                     held.filled_at = _filled(read_engines(self._folder))
-        self._task = None
 
     async def _touch(self, held: _Held) -> None:
         turn = Turn()

@@ -14,7 +14,6 @@ from modelfleet_worker.failure import LIMIT_BYTES, Failure, Reason
 from modelfleet_worker.preflight import check_model
 from modelfleet_worker.safetensors import read_header
 
-_CONFIG_LIMIT_BYTES = 4 * 2**20
 _MANY_NAMES = 9
 """Modules that are listed one by one: so many of them say that a whole kind of layer stays 16 bit."""
 
@@ -25,8 +24,6 @@ def inspect(folder: Path) -> str | Failure:
     if failure is not None:
         return failure
     path = folder / "config.json"
-    if path.stat().st_size > _CONFIG_LIMIT_BYTES:
-        return _refused(path, f"is larger than {_CONFIG_LIMIT_BYTES // 2**20} MiB")
     config = json.loads(path.read_text())
     if not isinstance(config, dict):
         return _refused(path, "is not a JSON object")
@@ -40,7 +37,10 @@ def inspect(folder: Path) -> str | Failure:
 
 def written(report: Mapping[str, Any], path: object) -> str | Failure:
     """The report as JSON, or that it is too long; `path` is whose sizes it says."""
-    text = json.dumps({"model": report}, separators=(",", ":"))
+    try:
+        text = json.dumps({"model": report}, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return _refused(path, "says a size that is not a number")
     if len(text.encode()) > LIMIT_BYTES:
         return _refused(path, f"says its sizes in more than {LIMIT_BYTES} bytes; write spec.model.facts instead")
     return text

@@ -1,4 +1,4 @@
-"""Which network interface has an address. Linux only; reads the kernel's tables."""
+"""Which network interface has an address, and where to listen for all. Linux only; reads the kernel's tables."""
 
 import fcntl
 import ipaddress
@@ -37,3 +37,14 @@ def _by_ipv6(wanted: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str | Non
             if bytes.fromhex(digits) == wanted.packed:
                 return name
     return None
+
+
+def listening_host() -> str:
+    """`::` where that takes IPv4 too, else `0.0.0.0`: a pod's address may be of either family."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::", 0))
+            both = probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 0
+    except OSError:
+        both = False
+    return "::" if both else "0.0.0.0"

@@ -5,12 +5,16 @@ engine notes of each sequence. That object is the engine's and is kept up to dat
 token, nothing is matched by name, and a request that ends badly has its numbers too. Standard library only.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
 from modelfleet_worker.goodput import Ending, Measured
+
+_SET_S = 0.05
+"""Wall clock and monotonic clock run alike; if their distance changed by more than that, the wall clock was set."""
 
 
 class SequenceStats(Protocol):
@@ -41,10 +45,11 @@ class Request:
     """A request as the engine knows it. `entered` is when it entered the system by the wall clock, which may lie before
     it reached this process; `entered_monotonic_ns` the same by the monotonic one."""
 
-    __slots__ = ("ending", "entered", "entered_monotonic_ns", "refused", "sequences")
+    __slots__ = ("clocks_apart_s", "ending", "entered", "entered_monotonic_ns", "refused", "sequences")
 
     def __init__(self, entered: float, entered_monotonic_ns: int) -> None:
         self.entered, self.entered_monotonic_ns = entered, entered_monotonic_ns
+        self.clocks_apart_s = _clocks_apart_s()
         self.sequences: list[Sequence] = []
         self.refused = False
         """The engine would not admit it."""
@@ -71,13 +76,28 @@ class Request:
         begun = [one.stats for one in self.sequences if one.stats.num_generation_tokens]
         if not begun:
             return None
-        first = min(one.arrival_time + one.first_token_latency for one in begun)
         return Measured(
-            ttft_s=max(first - self.entered, 0.0),
+            ttft_s=self._ttft_s(begun),
             tpot_s=max(map(_tpot_s, begun)),
             input_tokens=self.input_tokens,
             output_tokens=max(one.num_generation_tokens for one in begun),
         )
+
+    def _ttft_s(self, begun: list[SequenceStats]) -> float:
+        """The engine notes arrivals by the wall clock. If that was set while the request ran, its times mean nothing,
+        and the monotonic ones count; those of an engine on another machine, which has its own, are told by that they
+        lie outside of the request."""
+        elapsed_s = (time.monotonic_ns() - self.entered_monotonic_ns) / 1e9
+        wall_s = min(one.arrival_time + one.first_token_latency for one in begun) - self.entered
+        if abs(_clocks_apart_s() - self.clocks_apart_s) > _SET_S:
+            monotonic_s = min(one.first_token_ts for one in begun) - self.entered_monotonic_ns / 1e9
+            wall_s = monotonic_s if 0 <= monotonic_s <= elapsed_s else min(wall_s, elapsed_s)
+        return max(wall_s, 0.0)
+
+
+def _clocks_apart_s() -> float:
+    """From the monotonic clock to the wall clock: a constant, until one of them is set."""
+    return time.time() - time.monotonic()
 
 
 def _tpot_s(stats: SequenceStats) -> float:

@@ -28,7 +28,7 @@ class Link:
         """Sends a message. Never waits: what a silent side does not take in is little, and it is given up soon."""
         line = json.dumps({"say": kind, **fields}, ensure_ascii=False) + "\n"
         with suppress(OSError, RuntimeError):  # the reading side tells that the connection ended
-            self._writer.write(line.encode())
+            self._writer.write(line.encode(errors="replace"))  # a file's name may be no text
 
     async def hear(self, timeout_s: float = SILENCE_S) -> Mapping[str, Any]:
         """The next message. Raises LinkLostError."""
@@ -61,7 +61,7 @@ async def connect(host: str, port: int) -> Link:
 def _message(line: bytes) -> Mapping[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("say"), str):
         raise LinkLostError("says what this worker does not understand")

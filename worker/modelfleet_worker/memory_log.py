@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from modelfleet_worker.diagnosis import clean
+from modelfleet_worker.diagnosis import clean, of_api_server
 
 _BEFORE_LINES = 60  # a traceback stands before the words that end it
 _PROMPTS = 64
@@ -29,7 +29,7 @@ _SHORT = re.compile(
     r" (?:desired (?:GPU|CPU) memory utilization \([\d.]+, |requested memory for kv \()(?P<wanted>[\d.]+)"
 )
 _DUMP = "Dumping scheduler output for model execution"
-_PROMPT = re.compile(r"NewRequestData\(.*?prompt_token_ids_len=(\d+)")
+_PROMPT = re.compile(r"\bprompt_token_ids_len=(\d+)")  # of new requests alone
 _BUDGET = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
 _WORKER_DIED = re.compile(r"Worker proc \S+ died unexpectedly(?: \(exit code: (-?\d+))?")
 
@@ -89,6 +89,7 @@ class Listener:
     _worker_died: bool = False
     _core_dead: bool = False
     _core_spoke: bool = False
+    _serves: bool = False
 
     def add(self, line: str) -> None:
         """One line as the engine wrote it."""
@@ -101,7 +102,7 @@ class Listener:
         self._note_deaths(words)
         if not self._short and _SHORT.search(words):
             self._short = words
-        if not self._out and _OUT.search(words):
+        if not self._out and _OUT.search(words) and not (self._serves and of_api_server(line)):
             self._out, self._frames = _whole(line), "\n".join((*self._before, words))
         self._before.append(words)
 
@@ -114,6 +115,7 @@ class Listener:
 
     def forget_start(self) -> None:
         """The engine serves: words of the start explain nothing any more."""
+        self._serves = True
         self._out = self._short = self._frames = ""
 
     def said(self) -> Said:

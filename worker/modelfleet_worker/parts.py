@@ -44,7 +44,7 @@ class Part:
     """One responsibility beside the engine's life. A method does nothing until a part overrides it.
 
     An exception out of a part is a bug: out of `check` and `equip` it ends the worker, out of the others it is logged
-    with its traceback and the worker goes on serving without that part.
+    with its traceback and the worker goes on serving without that part; `watch` is called again after a while.
     """
 
     async def check(self) -> Failure | None:

@@ -1,12 +1,12 @@
 """The worker's plan: what to serve, with which engine, and how long to wait. Parsed from plan.json. Pure."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
-from modelfleet_worker.json_fields import Reader
+from modelfleet_worker.json_fields import Reader, parsed, seconds, whole
+
+_MOST_RANKS = 4096
 
 
 class PlanError(Exception):
@@ -67,11 +67,7 @@ class Plan:
 
 def parse_plan(text: str) -> Plan:
     """The plan in `text`; fields that are not known are ignored. Raises PlanError."""
-    try:
-        root = json.loads(text)
-    except ValueError as error:
-        raise PlanError(f"plan.json is not JSON: {error}") from error
-    read = Reader(root, "plan.json", PlanError)
+    read = Reader(parsed(text, "plan.json", PlanError), "plan.json", PlanError)
     return Plan(
         revision=read.field("revision", _text, ""),
         model_path=read.field("model.path", _path),
@@ -82,24 +78,24 @@ def parse_plan(text: str) -> Plan:
         engine_version=read.field("engine.version", _text, ""),
         pickled=read.field("weights.pickledWeights", _text, "") == "Allow",
         limits=Limits(
-            start_deadline_s=read.field("limits.startDeadline_s", _seconds),
-            drain_s=read.field("limits.drain_s", _seconds),
-            propagation_s=read.field("limits.propagation_s", _seconds),
+            start_deadline_s=read.field("limits.startDeadline_s", seconds),
+            drain_s=read.field("limits.drain_s", seconds),
+            propagation_s=read.field("limits.propagation_s", seconds),
             drain_token_sha256=read.field("limits.drainTokenSha256", _sha256, ""),
         ),
         memory=MemoryPlan(
             device=read.field("memory.device", _text, ""),
-            accelerator_bytes=read.field("memory.accelerator_bytes", _whole, None),
+            accelerator_bytes=read.field("memory.accelerator_bytes", whole, None),
         ),
         group=_group(read),
     )
 
 
 def _group(read: Reader) -> Group | None:
-    nodes = read.field("group.nodes", _whole, 1)
+    nodes = read.field("group.nodes", _ranks, 1)
     if nodes == 1:
         return None
-    data = read.field("group.data", _whole, 1)
+    data = read.field("group.data", _ranks, 1)
     if data % nodes and nodes % data:
         raise PlanError(f"plan.json: group.data must divide group.nodes or be a multiple of it: {data} and {nodes}")
     return Group(nodes=nodes, data=data, master_port=read.field("group.masterPort", _port))
@@ -132,25 +128,21 @@ def _names(value: Any) -> tuple[str, ...]:
 def _text_map(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise ValueError("an object of strings")
+    if any(not name or "=" in name for name in value):
+        raise ValueError("an object whose keys are names of variables")
     return dict(value)
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a whole number of at least 1")
-    return value
+def _ranks(value: Any) -> int:
+    if whole(value) > _MOST_RANKS:
+        raise ValueError(f"at most {_MOST_RANKS}")
+    return whole(value)
 
 
 def _sha256(value: Any) -> str:
     if not isinstance(value, str) or len(value) != 64 or set(value) - set("0123456789abcdef"):
         raise ValueError("a SHA-256 in hexadecimal")
     return value
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-        raise ValueError("a number of seconds of at least 0")
-    return float(value)
 
 
 def _port(value: Any) -> int:

@@ -1,14 +1,16 @@
 """What must hold before an engine is worth starting: a model that is whole, and an interpreter. Reads files."""
 
-import json
 import os
 from pathlib import Path
 
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.fetch.wanted import PICKLED, SAFETENSORS
+from modelfleet_worker.json_fields import parsed
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.safetensors import damage
 
+CONFIG_LIMIT_BYTES = 4 << 20
+"""Real ones have some kilobytes."""
 _LISTED = 8
 _PATH_REMEDY = "Correct the path in spec.model.source, or put the model's folder (with config.json) there."
 
@@ -23,6 +25,8 @@ def check_model(folder: Path) -> Failure | None:
     """Why there is no readable config.json in `folder`; None if there is."""
     config = folder / "config.json"
     try:
+        if config.stat().st_size > CONFIG_LIMIT_BYTES:
+            return _config_refused(config, f"it is larger than {CONFIG_LIMIT_BYTES >> 20} MiB")
         text = config.read_text()
     except FileNotFoundError:
         return _model_not_found(f"There is no model at {folder}: {_what_is_there(folder)}.")
@@ -31,9 +35,9 @@ def check_model(folder: Path) -> Failure | None:
     except UnicodeDecodeError:
         return _config_refused(config, "it is not text")
     try:
-        json.loads(text)
+        parsed(text, str(config), ValueError)
     except ValueError as error:
-        return _config_refused(config, str(error))
+        return _refused(f"{error}.")
     return None
 
 
@@ -91,7 +95,10 @@ def _model_not_found(message: str) -> Failure:
 
 
 def _config_refused(config: Path, why: str) -> Failure:
-    message = f"{config} is not valid JSON: {why}."
+    return _refused(f"{config} is not valid JSON: {why}.")
+
+
+def _refused(message: str) -> Failure:
     return Failure(reason=Reason.MODEL_REFUSED, message=message, remedy="Copy the model's folder again.")
 
 

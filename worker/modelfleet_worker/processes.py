@@ -49,8 +49,8 @@ def below(root: int) -> list[Process]:
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile
-                process = _process(int(entry.name), (entry / "stat").read_text())
+            with suppress(OSError):  # it ended meanwhile; a name may be cut in the middle of a character
+                process = _process(int(entry.name), (entry / "stat").read_text(errors="replace"))
                 children.setdefault(process.parent, []).append(process)
     found, left = [], list(children.get(root, ()))
     while left:
@@ -113,18 +113,24 @@ def is_resource_tracker(pid: int) -> bool:
         return False
 
 
-def wanted_s(pid: int) -> float:
-    """The time for which threads of process `pid` ran, or would have run if a processor had been free, so far.
+def wanted_s(pid: int, root: Path = Path("/proc")) -> float | None:
+    """The time for which threads of process `pid` ran, or would have run if a processor had been free, so far; None
+    where the kernel keeps no such statistics (gVisor's does not). `root` is /proc but in tests.
 
     A process that a busy machine starves wants time; one that sleeps wants none. A thread that waits for a disk at this
     moment counts as one that has wanted the processor all along, because nobody can know how long it waits.
     """
     total_ns = 0
-    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):  # it ended meanwhile, or this kernel keeps no such statistics
-            ran_ns, waited_ns, _ = (int(field) for field in (task / "schedstat").read_text().split())
+    for task in (root / str(pid) / "task").glob("[0-9]*"):
+        with suppress(OSError, IndexError):  # it ended meanwhile
+            try:
+                ran_ns, waited_ns, _ = (int(field) for field in (task / "schedstat").read_text().split())
+            except (FileNotFoundError, ValueError):
+                if (task / "stat").exists():
+                    return None
+                continue
             total_ns += ran_ns + waited_ns
-            if (task / "stat").read_text().rpartition(")")[2].split()[0] == "D":
+            if (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "D":
                 return inf
     return total_ns / 1e9
 

@@ -3,14 +3,13 @@
 Pure. Standard library only: the gate reads it in the engine's Python too.
 """
 
-import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
-from modelfleet_worker.json_fields import Reader
+from modelfleet_worker.json_fields import MOST_S, Reader, parsed, whole
 
 
 class PromiseError(Exception):
@@ -62,19 +61,20 @@ class Promise:
 
 def parse_promise(text: str) -> Promise:
     """The promise in `text`; fields that are not known are ignored. Raises PromiseError."""
-    try:
-        root = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PromiseError(f"promise.json is not JSON: {error}") from error
+    root = parsed(text, "promise.json", PromiseError)
     if not isinstance(root, dict):
         raise PromiseError("promise.json must be an object")
     listed = root.get("objectives")
     if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
         raise PromiseError("promise.json: objectives must be a list of at least one object")
+    objectives = tuple(_objective(one, f"objectives[{index}].") for index, one in enumerate(listed))
+    named = Counter(one.name for one in objectives)
+    if twice := [name for name, count in named.items() if count > 1]:
+        raise PromiseError(f"promise.json: objectives must have names of their own; {twice[0]} is there twice")
     read = _reader(root)
     return Promise(
         digest=read.field("digest", _digest),
-        objectives=tuple(_objective(one, f"objectives[{index}].") for index, one in enumerate(listed)),
+        objectives=objectives,
         callers=frozenset(read.field("callers", _texts, ())),
         hold=read.field("hold", _hold, None),
     )
@@ -89,7 +89,7 @@ def _hold(value: Any) -> Hold:
         raise ValueError("an object")
     read = _reader(value, "hold.")
     return Hold(
-        header=read.field("header", _text).lower(),
+        header=read.field("header", _header),
         values=frozenset(read.field("values", _texts)),
         max_gap_s=read.field("maxGap_s", _seconds),
         max_share_of_cache=read.field("maxShareOfCache", _part),
@@ -102,7 +102,7 @@ def _objective(value: Mapping[str, Any], where: str) -> Objective:
         name=read.field("name", _text),
         ttft_s=read.field("ttft_s", _seconds),
         tpot_s=read.field("tpot_s", _seconds),
-        input_max_tokens=read.field("inputMaxTokens", _tokens, None),
+        input_max_tokens=read.field("inputMaxTokens", whole, None),
         input_edges=read.field("inputEdges", _edges, ()),
         output_edges=read.field("outputEdges", _edges, ()),
         first_caller_waits_s=read.field("firstCallerWaits_s", _seconds, None),
@@ -113,6 +113,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("a text")
     return value
+
+
+def _header(value: Any) -> str:
+    if re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", _text(value)) is None:
+        raise ValueError("the name of an HTTP header")
+    return _text(value).lower()
 
 
 def _digest(value: Any) -> str:
@@ -128,8 +134,8 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
-        raise ValueError("a number of seconds above 0")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST_S:
+        raise ValueError(f"a number of seconds above 0 and at most {MOST_S:.0f}")
     return float(value)
 
 
@@ -139,13 +145,7 @@ def _part(value: Any) -> float:
     return float(value)
 
 
-def _tokens(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a number of tokens of at least 1")
-    return value
-
-
 def _edges(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ValueError("a list of numbers of tokens")
-    return tuple(sorted({_tokens(one) for one in value}))
+    return tuple(sorted({whole(one) for one in value}))

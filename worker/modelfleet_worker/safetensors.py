@@ -3,10 +3,11 @@
 The format: the header's length (8 bytes, little endian), the header (JSON), then the tensors' bytes up to the end.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from modelfleet_worker.json_fields import parsed
 
 _HEADER_LIMIT_BYTES = 100 * 10**6  # the format's own
 
@@ -45,7 +46,7 @@ def _missing(folder: Path) -> str:
     """A file that the index names and that is not there."""
     index = folder / "model.safetensors.index.json"
     try:
-        named = json.loads(index.read_text())["weight_map"].values()
+        named = parsed(index.read_text(), index.name, ValueError)["weight_map"].values()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""  # no index, or one that the engine will complain of
     gone = sorted({str(name) for name in named if not (folder / str(name)).exists()})
@@ -63,8 +64,8 @@ def header_length(start: bytes, name: str) -> int:
 def header_of(text: bytes, name: str) -> dict[str, Any]:
     """The header in `text`. Raises ValueError."""
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        header = parsed(text, name, ValueError)
+    except ValueError as error:
         raise ValueError(f"{name} has no readable header") from error
     if not isinstance(header, dict) or not all(_is_tensor(each, value) for each, value in header.items()):
         raise ValueError(f"{name} has no readable header")

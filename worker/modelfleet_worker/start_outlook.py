@@ -35,6 +35,7 @@ _SHARES = {
     Phase.WARM_UP: re.compile(r"Capturing CUDA graphs[^:]*:\s+(?P<percent>\d+)%"),
 }
 _ORDER = tuple(Phase)
+_LINE_CHARACTERS = 1000
 _RATE_FROM = 0.05  # a smaller share says little about the rate
 _OVERDUE = 2.0  # a phase that takes so many times as long as before is not told by it any more
 
@@ -48,7 +49,8 @@ class Heard:
 
 
 def heard(line: str) -> Heard | None:
-    """None for a line that says nothing of a start."""
+    """None for a line that says nothing of a start. Only its beginning counts."""
+    line = line[:_LINE_CHARACTERS]
     for phase, pattern in reversed(_BEGINS):
         if pattern.search(line):
             said = _SHARES[phase].search(line) if phase in _SHARES else None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from modelfleet_worker.waiting import in_thread
 
 FILE = "start.json"
 _PERIOD_S = 0.5
+_log = logging.getLogger(__name__)
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf"}
 
 
@@ -103,8 +105,11 @@ def _as_json(
 
 def _exchange(path: Path, value: Mapping[str, Any]) -> None:
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(value))
-    fresh.replace(path)
+    try:
+        fresh.write_text(json.dumps(value))
+        fresh.replace(path)
+    except OSError as error:  # a full volume: the file is a report, and the page tells the same
+        _log.debug("%s cannot be written: %s", path, error)
 
 
 def _earlier_s(path: Path, revision: str) -> dict[Phase, float]:

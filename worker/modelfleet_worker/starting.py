@@ -6,6 +6,8 @@ from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure, Reason
 
 POLL_S = 0.25
+LOOKS_AT_FILES = "what must hold before an engine starts was still looked at; a volume may not answer"
+"""What a start waits for that never came to its engine."""
 
 
 class FirstToken:

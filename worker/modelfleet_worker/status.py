@@ -1,5 +1,6 @@
 """The status port: probes for the kubelet, a compact metrics page for the operator, the engine's for Prometheus."""
 
+import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from modelfleet_worker.gate_state import Board
 from modelfleet_worker.identity import identity
 from modelfleet_worker.parts import Part
 from modelfleet_worker.state import Progress, State
+
+_log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -133,7 +136,10 @@ class _Parts(Collector):
 
     def collect(self) -> Iterable[Metric]:
         for part in self._parts:
-            yield from part.metrics()
+            try:
+                yield from tuple(part.metrics())
+            except Exception:  # the others' numbers are as true without it
+                _log.exception("%s shows no metrics", type(part).__name__)
 
 
 def _answer(

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import secrets
-import socket
 import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.gate_state import Board
 from modelfleet_worker.group import Lead, Members
+from modelfleet_worker.interfaces import listening_host
 from modelfleet_worker.member import Member
 from modelfleet_worker.parts import Around
 from modelfleet_worker.plan import Plan
@@ -114,7 +114,7 @@ class Supervisor:
     async def _check(self) -> None:
         """Returns when an engine may be started, or when a stop is asked for."""
         if await first(self._left_s(), self._stop.wait(), self._checks()) is None:
-            waits_for = "what must hold before an engine starts was still looked at; a volume may not answer"
+            waits_for = starting.LOOKS_AT_FILES
             raise _BrokenError(starting.start_timeout(self._plan.limits.start_deadline_s, waits_for, ""))
 
     async def _checks(self) -> None:
@@ -212,17 +212,6 @@ async def _breaks(engine: Engine, found: Watchers) -> None:
     """Never returns: raises _BrokenError once the engine ended, or once a watcher found that it serves no more."""
     await first(None, engine.ended(), found.found())
     raise _BrokenError(None if not engine.alive else found.failure)
-
-
-def listening_host() -> str:
-    """`::` where that takes IPv4 too, else `0.0.0.0`: a pod's address may be of either family."""
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::", 0))
-            both = probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 0
-    except OSError:
-        both = False
-    return "::" if both else "0.0.0.0"
 
 
 def _link_code(folder: Path) -> Path:

@@ -133,12 +133,11 @@ def read_tally(folder: Path, promise: Promise) -> PromiseCounts:
     return PromiseCounts(promise, objectives, total[_UNKNOWN_NAMES], sum(one.in_flight for one in objectives))
 
 
-def fold(folder: Path, promise: Promise) -> None:
-    """Closes the books of processes that are all gone: their sum goes to the file of process 0, which never is one."""
+def fold(folder: Path, promise: Promise, into: Path) -> None:
+    """Closes the books of processes that are all gone: their sum goes to the file of process 0, which never is one, in
+    the folder `into`."""
     total = _total(folder, promise, layouts(promise), lambda _: False)
-    for pid, _ in of_processes(folder, _prefix(promise), len(total)):
-        tally_file(folder, promise, pid).unlink()
-    closed = Words(tally_file(folder, promise, 0), len(total), create=True)
+    closed = Words(tally_file(into, promise, 0), len(total), create=True)
     for index, number in enumerate(total):
         closed[index] = number
 

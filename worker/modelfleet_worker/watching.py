@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.parts import Part
 
+AGAIN_S = 10.0
+"""After a watcher broke, so long until it watches again."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -23,11 +26,13 @@ class Watchers:
         await self._found.wait()
 
     async def _run(self, part: Part) -> None:
-        try:
-            failure = await part.watch()
-        except Exception:
-            _log.exception("%s watches no more", type(part).__name__)
-            return
+        while True:
+            try:
+                failure = await part.watch()
+                break
+            except Exception:  # what it ran into may pass: no file descriptors, no memory
+                _log.exception("%s watches again in %g s", type(part).__name__, AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
         self.failure = self.failure or failure
         self._found.set()
 

@@ -14,14 +14,17 @@ _WORD_BYTES = 8
 
 
 class Words:
-    """A file of `count` numbers. Raises ValueError for a file that is smaller, FileNotFoundError without one."""
+    """A file of `count` numbers. Raises ValueError for a file that is smaller, FileNotFoundError without one, OSError
+    for one that cannot be made, as on a full volume."""
 
     def __init__(self, path: Path, count: int, *, create: bool) -> None:
         flags = os.O_RDWR | (os.O_CREAT if create else 0)
         descriptor = os.open(path, flags, 0o600)
         try:
-            if create:
-                os.ftruncate(descriptor, count * _WORD_BYTES)
+            if create and os.fstat(descriptor).st_size < count * _WORD_BYTES:
+                # Its room is taken now: a write to a page that a full volume cannot give kills the process that writes.
+                # Nor is a file ever made shorter: whoever has it mapped would be killed in the same way.
+                os.posix_fallocate(descriptor, 0, count * _WORD_BYTES)
             self._map = mmap.mmap(descriptor, count * _WORD_BYTES)
         finally:
             os.close(descriptor)

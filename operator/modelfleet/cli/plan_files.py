@@ -102,16 +102,18 @@ def read_files(paths: Sequence[str], nodes: str | None, *, saved: bool = False) 
     return found
 
 
-def contents(path: str) -> Iterator[Raw]:
-    """The objects of a file that was saved from a cluster, those of lists one by one. Raises UnreadableError."""
+def contents(path: str) -> Iterator[Any]:
+    """What a file holds that was saved from a cluster, the items of lists one by one. Raises UnreadableError."""
     for document in _documents(path, "<stdin>" if path == _STDIN else path, lines=False):
         yield from _flat(document.content)
 
 
-def _flat(content: Any) -> Iterator[Raw]:
-    if not isinstance(content, Mapping):
-        return
-    if str(content.get("kind", "")).endswith("List") and isinstance(content.get("items"), list):
+def _flat(content: Any) -> Iterator[Any]:
+    if (
+        isinstance(content, Mapping)
+        and str(content.get("kind", "")).endswith("List")
+        and isinstance(content.get("items"), list)
+    ):
         for item in content["items"]:
             yield from _flat(item)
         return

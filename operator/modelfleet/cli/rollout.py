@@ -55,8 +55,9 @@ def register(commands: Any) -> None:
 def _preview(arguments: argparse.Namespace) -> int:
     """Prints the film. 0: it is told; 2: the files cannot be read."""
     try:
-        film = Film(read_stage(arguments.file, arguments.state)).run()
-        show("\n".join(lines(film)))
+        stage, note = read_stage(arguments.file, arguments.state)
+        film = Film(stage).run()
+        show("\n".join((*lines(film), f"   {note}") if note else lines(film)))
         if any(frame.says.startswith(f"{Reason.INSPECTING}:") for frame in film.frames):
             show("   To see further give the model's config.json with another -f, or write spec.model.facts.")
     except (AskError, UnreadableError, MissingExtraError) as error:

@@ -22,15 +22,23 @@ _CHILDREN = {"Pod", "Service", "ConfigMap", "ControllerRevision", "Job", "PodDis
 _SPARE_NODES = 4  # in a cluster that no file tells of, beyond what all replicas need
 
 
-def read_stage(files: Sequence[str], state: str | None) -> Stage:
-    """The stage: the ModelDeployment of `files` on the cluster that the file `state` tells of, else on nodes in plenty.
+_USED = {*_CHILDREN, names.DEPLOYMENT_KIND, names.CLASS_KIND, names.PROFILE_KIND, "Node"}
+_OBJECTS = (("metadata", "labels"), ("spec",), ("status",), ("data",))
+
+
+_MADE_UP = "The state holds no Node, so empty nodes in plenty are assumed: add nodes to what kubectl gets."
+
+
+def read_stage(files: Sequence[str], state: str | None) -> tuple[Stage, str]:
+    """The stage: the ModelDeployment of `files` on the cluster that the file `state` tells of; nodes in plenty where it
+    tells of none, and then a sentence that says so.
 
     Raises AskError and UnreadableError.
     """
     found = read_files(files, None)
     if found.deployment is None:
         raise AskError(f"{files[0]}: it holds no {names.DEPLOYMENT_KIND}")
-    there = [dict(item) for item in contents(state)] if state is not None else []
+    there = [dict(item) for item in _there(state)] if state is not None else []
     stored = _stored(found.deployment, there)
     deployment = _applied(found.deployment, stored)
     known = {**_named(there, names.CLASS_KIND), **{name: dict(item) for name, item in found.classes.items()}}
@@ -40,18 +48,46 @@ def read_stage(files: Sequence[str], state: str | None) -> Stage:
     classes = known | {
         name: _of_catalogue(name) for name in map(str, parsed.spec.accelerators.classes) if name not in known
     }
-    nodes = _named(there, "Node") or dict(_plenty(parsed, classes))
+    nodes = _named(there, "Node")
+    note = "" if nodes or state is None else _MADE_UP
     if found.config is not None:
         there = [*there, *_read(deployment, parsed, found.config, there)]
     own = [item for item in there if item.get("kind") in _CHILDREN and _is_of(item, deployment)]
-    return Stage(
+    stage = Stage(
         deployment,
         classes,
-        nodes,
+        nodes or dict(_plenty(parsed, classes)),
         others=[item for item in there if item.get("kind") == "Pod" and not _is_of(item, deployment)],
         profiles=tuple(dict(item) for item in (*there, *found.profiles) if item.get("kind") == names.PROFILE_KIND),
         objects={(str(item["kind"]), raw.name(item)): item for item in own},
     )
+    return stage, note
+
+
+def _there(state: str) -> Iterator[Mapping[str, Any]]:
+    """The objects of the state that are looked at, each of a shape that the API server could have given."""
+    found = False
+    for number, item in enumerate(contents(state)):
+        if not isinstance(item, Mapping):
+            raise AskError(f"{state}: item {number} must be an object")
+        if not isinstance(item.get("kind", ""), str):
+            raise AskError(f"{state}: item {number}: kind must be a text")
+        found = found or "kind" in item
+        if item.get("kind") in _USED:
+            yield _checked(item, f"{state}: item {number}")
+    if not found:
+        raise AskError(f"{state}: it holds no objects of Kubernetes; give what kubectl get -o json prints")
+
+
+def _checked(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    kind, name = item["kind"], raw.name(item)
+    if not name:
+        raise AskError(f"{where} ({kind}): metadata.name must be a text")
+    needed = [path for path in _OBJECTS if raw.at(item, *path) is not None or (kind == "Pod" and path == ("spec",))]
+    for path in needed:
+        if not isinstance(raw.at(item, *path), Mapping):
+            raise AskError(f"{where} ({kind} {name}): {'.'.join(path)} must be an object")
+    return item
 
 
 def _stored(deployment: Mapping[str, Any], there: list[Raw]) -> Raw | None:

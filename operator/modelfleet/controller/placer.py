@@ -57,9 +57,11 @@ class Placer:
 
         A pod that was pinned a moment ago is decided no more and may not be seen yet: its room is kept meanwhile.
         """
+        seen = self.inventory.ledger.pods
         own = (
             Reservation(pod=name, node=entry.node, requests=entry.requests)
             for name, entry in _taking_room(pods).items()
+            if name not in seen or seen[name].node != entry.node
         )
         self.inventory.ledger.reserve(str(key), (*own, *reservations))
         if waits:

@@ -14,6 +14,7 @@ from typing import Any
 from modelfleet.api.reasons import Reason
 from modelfleet.api.rollout import OnFailure, Rollout
 from modelfleet.core import raw
+from modelfleet.core.failures import Failure
 from modelfleet.core.groups import Replica
 from modelfleet.core.revisions import Revision
 
@@ -154,7 +155,7 @@ def _failure(trial: Trial, progress: _Progress) -> tuple[Reason, str] | None:
     | the new ones break the promise and the old ones keep it, both for certain | PromiseBroken |
     """
     own = [replica for replica in _live(trial) if replica.revision == trial.wanted.name]
-    lasting = (r.failure for r in own if r.failure is not None and r.hopeless and r.failure.reason not in _WAITED_FOR)
+    lasting = (r.failure for r in own if r.failure is not None and r.hopeless and _is_its_own(r.failure))
     failure = next(lasting, None)
     if progress.served == 0 and failure is not None:
         return failure.reason, failure.message[:_SAID_LIMIT]
@@ -166,6 +167,11 @@ def _failure(trial: Trial, progress: _Progress) -> tuple[Reason, str] | None:
             + (f": {why}" if why else ""),
         )
     return _broken_promise(trial)
+
+
+def _is_its_own(failure: Failure) -> bool:
+    """The revision itself is the cause: neither its node nor what is around it."""
+    return failure.reason not in _WAITED_FOR and not failure.of_its_node
 
 
 def _broken_promise(trial: Trial) -> tuple[Reason, str] | None:

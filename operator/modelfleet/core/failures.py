@@ -5,6 +5,7 @@ the last termination in both cases, and holds no count and no time.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,18 @@ _MAY_PASS = {
 }
 
 
+_OF_ITS_NODE = {
+    Reason.ACCELERATOR_FAULTY,
+    Reason.ACCELERATOR_UNAVAILABLE,
+    Reason.WRONG_ACCELERATOR,
+    Reason.FOREIGN_MEMORY,
+}
+"""What another node may not have: neither the revision nor a new start on the same node mends it."""
+
+_REPEATED = re.compile(r"Rank ([0-9]{1,4}) on node ")
+"""How the members of a group begin the failure of another one (modelfleet_worker.group)."""
+
+
 @dataclass(frozen=True)
 class Proposal:
     """An engine flag without dashes that a worker proposes to lower, and the value. Whether it is one that may be
@@ -80,12 +93,19 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a pod does not serve. `hopeless`: waiting alone is not going to help."""
+    """Why a pod does not serve. `hopeless`: waiting alone is not going to help. `of_rank`: the rank of its group whose
+    end it only repeats, None where it is its own."""
 
     reason: Reason
     message: str
     hopeless: bool
     proposal: Proposal | None = None
+    of_rank: int | None = None
+
+    @property
+    def of_its_node(self) -> bool:
+        """The node is the cause, so that another may do."""
+        return self.reason in _OF_ITS_NODE
 
 
 def pod_failure(pod: Any) -> Failure | None:
@@ -163,12 +183,18 @@ def _terminated(container: Mapping[str, Any]) -> Failure | None:
         reason = Reason.HOST_OUT_OF_MEMORY
     often = raw.integer(container, "restartCount") >= HOPELESS_RESTARTS
     message = _told(note) or _untold(ended)
-    return Failure(reason, message, hopeless=often or reason not in _MAY_PASS, proposal=_proposal(note))
+    hopeless = often or reason not in _MAY_PASS
+    return Failure(reason, message, hopeless, _proposal(note), of_rank=_repeated_rank(note))
 
 
 def _proposal(note: Any) -> Proposal | None:
     flag, value = (raw.text(note, "correction", key) for key in ("flag", "value"))
     return Proposal(flag[:_FLAG_LIMIT], value[:_VALUE_LIMIT]) if flag and value else None
+
+
+def _repeated_rank(note: Any) -> int | None:
+    found = _REPEATED.match(raw.text(note, "message"))
+    return int(found[1]) if found else None
 
 
 def _note(message: str) -> Any:

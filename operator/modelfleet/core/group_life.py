@@ -9,6 +9,7 @@
 | a placed replica gets no node: what was free is held by somebody else now | it ends, and the node is in doubt |
 | an unpinned one gets no node, and nobody brings one by BUY_S | it ends |
 | the kubelet refuses a rank that never ran | the group ends, and the node is in doubt |
+| its node is the cause (a faulty accelerator), and others have room | it ends, and the node is in doubt |
 
 A group that ended is made anew in its slot after a back-off: at once, then 10 s, doubled up to BACKOFF_MOST_S. After
 TRIES_HERE ends the nodes of the rank that failed are in doubt too, so that the replica moves to others if there are
@@ -95,7 +96,8 @@ class Life:
 @dataclass(frozen=True, kw_only=True)
 class Watched:
     """What is looked at. `goal` is the name of the wanted revision, `kept` what NAME-state holds of this module;
-    `refused` are the uids of pods that a kubelet did not take, `lost` are nodes that are not ready or gone."""
+    `refused` are the uids of pods that a kubelet did not take, `lost` are nodes that are not ready or gone. `elsewhere`
+    are the uids of replicas at whose node something is wrong and that would have room on others."""
 
     fleet: tuple[Replica, ...]
     plans: Mapping[str, Plan]
@@ -104,12 +106,13 @@ class Watched:
     kept: Mapping[str, Any]
     refused: frozenset[str]
     lost: frozenset[str] = frozenset()
+    elsewhere: frozenset[str] = frozenset()
     now: datetime
 
 
 def decide_life(watched: Watched) -> Life:
     """Which replicas end, which slots wait, which nodes are in doubt."""
-    pasts, doubts = _read(watched)
+    pasts, doubtful = _read(watched)
     before = dict(pasts)
     ends: list[Replica] = []
     whys: dict[str, str] = {}
@@ -125,15 +128,15 @@ def decide_life(watched: Watched) -> Life:
             continue  # it is not made anew, or it is counted and its pods are on their way out
         count = 1 + _inherited(watched, replica, before, pasts)
         pasts[_key(replica)] = Past(count=count, at=watched.now, pods=uids, why=why[:200])
-        doubts |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
-    kept = _written(pasts, doubts)
+        doubtful |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
+    kept = _written(pasts, doubtful)
     waiting = _backing_off(watched, pasts, {replica.uid for replica in ends})
-    moments = [*(past.due_at for past in waiting.values()), *(doubts.values() if doubts else ())]
+    moments = [*(past.due_at for past in waiting.values()), *doubtful.values()]
     return Life(
         ends=tuple(ends),
         whys=whys,
         backing_off=waiting,
-        avoid=frozenset(doubts),
+        avoid=frozenset(doubtful),
         kept=kept if kept != _plain(watched.kept) else None,
         wake_after_s=_earliest([*((at - watched.now).total_seconds() for at in moments), *_deadlines(watched)]),
     )
@@ -175,15 +178,20 @@ def _why_it_ends(watched: Watched, replica: Replica) -> str | None:
         return f"pod {pod.name} finds no room {where}: {pod.unschedulable.rstrip('. ')}"
     if any(pod.uid in watched.refused for pod in replica.pods):
         return replica.failure.message if replica.failure else "a kubelet refused it"
-    if replica.size == 1:
-        return None  # one pod that ends is replaced by the step
+    if replica.uid in watched.elsewhere and replica.failure is not None and replica.culprit is not None:
+        return f"node {replica.culprit.node} is at fault and others have room: {replica.failure.message}"
+    # One pod that ends is replaced by the step.
+    return None if replica.size == 1 else _why_group_ends(watched, replica)
+
+
+def _why_group_ends(watched: Watched, replica: Replica) -> str | None:
     if replica.finished:
         return replica.failure.message if replica.failure else "a rank of it ended"
     away = next((pod for pod in replica.pods if pod.placed and pod.node in watched.lost and not replica.ready), None)
     if away is not None:
         return f"node {away.node} of rank {away.rank} is not ready"
     failure = replica.failure
-    if failure is not None and failure.hopeless and failure.reason in _MENDED_BY_A_START:
+    if failure is not None and replica.hopeless and failure.reason in _MENDED_BY_A_START:
         return f"it does not come up in place: {failure.message}"
     left_s = _left_s(watched, replica)
     if left_s is not None and left_s <= 0:
@@ -231,8 +239,8 @@ def _doubtful(watched: Watched, replica: Replica, count: int) -> Iterator[str]:
     for pod in replica.pods:
         if pod.node and (pod.uid in watched.refused or (pod.unschedulable and not pod.placed)):
             yield pod.node
-    culprit = replica.failed
-    if count >= TRIES_HERE and culprit is not None and culprit.node:
+    culprit = replica.culprit
+    if (count >= TRIES_HERE or replica.uid in watched.elsewhere) and culprit is not None and culprit.node:
         yield culprit.node
 
 
@@ -267,12 +275,17 @@ def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
             uids = raw.at(item, "pods")
             pods = frozenset(map(str, uids)) if isinstance(uids, list) else frozenset()
             pasts[str(key)] = Past(count=count, at=at, pods=pods, why=raw.text(item, "why"))
-    doubts = {}
-    for node in list(raw.mapping(watched.kept, "doubtful"))[:_ENTRIES]:
-        until = raw.instant(watched.kept, "doubtful", node)
-        if until is not None and 0 < (until - watched.now).total_seconds() <= DOUBT_S + 60.0:
-            doubts[str(node)] = until
-    return pasts, doubts
+    return pasts, doubts(watched.kept, watched.now)
+
+
+def doubts(kept: Mapping[str, Any], now: datetime) -> dict[str, datetime]:
+    """The nodes in doubt by what NAME-state holds, and until when."""
+    found = {}
+    for node in list(raw.mapping(kept, "doubtful"))[:_ENTRIES]:
+        until = raw.instant(kept, "doubtful", node)
+        if until is not None and 0 < (until - now).total_seconds() <= DOUBT_S + 60.0:
+            found[str(node)] = until
+    return found
 
 
 def _written(pasts: Mapping[str, Past], doubts: Mapping[str, datetime]) -> dict[str, Any]:

@@ -128,6 +128,14 @@ class Replica:
         failed = [pod for pod in self.pods if pod.failure is not None]
         return next((pod for pod in failed if pod.hopeless), None) or next(iter(failed), None)
 
+    @property
+    def culprit(self) -> PodView | None:
+        """The rank that failed first, as far as the failures tell: one that `failed` repeats, else `failed`."""
+        failed = self.failed
+        rank = failed.failure.of_rank if failed is not None and failed.failure is not None else None
+        named = self.members[rank] if rank is not None and rank < self.size else None
+        return named or failed
+
     @cached_property
     def failure(self) -> Failure | None:
         """Why it is not Ready, if something went wrong."""
@@ -146,7 +154,7 @@ class Replica:
     @property
     def hopeless(self) -> bool:
         """It is not Ready, and waiting alone is not going to help."""
-        return self.failure is not None and self.failure.hopeless
+        return not self.ready and self.failure is not None and self.failure.hopeless
 
     @cached_property
     def created_at(self) -> datetime | None:

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.parse import parse_class
+from modelfleet.core.asked_room import Site
 from modelfleet.core.children import Children
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
-from modelfleet.core.group_life import Life, Watched, decide_life, is_refused_by_kubelet
+from modelfleet.core.group_life import Life, Watched, decide_life, doubts, is_refused_by_kubelet
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
-from modelfleet.core.placing import Placing, Site, decide_placing, lacking
+from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.rollout import Step, hold
 from modelfleet.core.snapshot import World
@@ -77,16 +78,32 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
 
 def _watched(ground: Ground, course: Course, replicas: int) -> Watched:
     pods = ground.children.pods.values()
+    kept = entry(state_of(ground.children), names.GROUPS_KEY)
     return Watched(
         fleet=ground.fleet,
         plans=ground.plans,
         goal=course.goal.name,
         replicas=replicas,
-        kept=entry(state_of(ground.children), names.GROUPS_KEY),
+        kept=kept,
         refused=frozenset(pod["metadata"]["uid"] for pod in pods if is_refused_by_kubelet(pod)),
         lost=_lost_nodes(ground),
+        elsewhere=_elsewhere(ground, course, frozenset(doubts(kept, ground.world.now))),
         now=ground.world.now,
     )
+
+
+def _elsewhere(ground: Ground, course: Course, avoid: frozenset[str]) -> frozenset[str]:
+    """Replicas of the goal whose own node keeps them from serving while others have room, by uid."""
+    ill = [
+        replica
+        for replica in ground.fleet
+        if replica.revision == course.goal.name
+        and not replica.terminating
+        and replica.hopeless
+        and replica.failure is not None
+        and replica.failure.of_its_node
+    ]
+    return elsewhere(_site(ground, course, ground.fleet, avoid), ill) if ill else frozenset()
 
 
 def _lost_nodes(ground: Ground) -> frozenset[str]:

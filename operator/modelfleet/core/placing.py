@@ -10,6 +10,7 @@
 | the same, behind a gate of others too | it waits: they may choose where it runs |
 | a group of which some ranks are lifted | the others join them, or it is withdrawn |
 | a group behind our gate, and no room any more | it is withdrawn: deleted, and made anew when there is room |
+| the same, and others have added to what its pods require | it waits: made anew it would be given the same |
 | the nodes of the cluster are not known | nothing is created, lifted or withdrawn |
 
 A rank that is lifted keeps its node: what was pinned cannot be pinned elsewhere, so withdrawing is deleting.
@@ -21,33 +22,15 @@ from dataclasses import dataclass, field, replace
 
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass, Provisioning
-from modelfleet.api.placement import Spread
-from modelfleet.core import raw
-from modelfleet.core.children import Children
+from modelfleet.core.asked_room import Asked, Site
 from modelfleet.core.effects import Create, Lift
 from modelfleet.core.groups import Replica
 from modelfleet.core.placement.place import place
-from modelfleet.core.placement.project import pod_amounts
+from modelfleet.core.placement.project import pinned_node, pod_amounts
 from modelfleet.core.placement.supplies import may_buy
-from modelfleet.core.placement.view import Amounts, ClusterView, Reservation
-from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
-from modelfleet.core.render.lift import gated, lift
-from modelfleet.core.render.pod import pod
-from modelfleet.core.revisions import Revision
-
-
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """Where replicas of `goal` are to be placed. `kind` is their class as it is today, None where it is gone; `cluster`
-    is None while its nodes are not known; `avoid` are nodes in doubt."""
-
-    children: Children
-    fleet: tuple[Replica, ...]
-    goal: Revision
-    kind: AcceleratorClass | None
-    cluster: ClusterView | None
-    spread: Spread = Spread.NONE
-    avoid: frozenset[str] = frozenset()
+from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.placement.want import Placement, Shortfall
+from modelfleet.core.render.lift import lift
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,29 +77,33 @@ def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
     if not (waiting.groups or new):
         creates = tuple(_half_made(site, without=waiting.strays))
         return Placing(gates=waiting.gates, withdrawn=waiting.strays, creates=creates)
-    asked = _Asked(site)
+    asked = Asked(site)
     wants = [*map(asked.of_group, waiting.groups), *map(asked.of_slot, new)]
     answers = {answer.key: answer for answer in place(site.cluster, wants)}
     placing = _of_groups(site, asked, waiting, answers)
     fitting = [slot for slot in new if isinstance(answers[asked.name(slot)], Placement)]
-    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting])
+    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting and asked.could_stand(slot)])
     creates = (
         *_half_made(site, without=placing.withdrawn),
-        *(Create(gated(made)) for slot in fitting for made in asked.pods(slot)),
-        *(Create(made) for slot in bought for made in asked.pods(slot)),
+        *(Create(made) for slot in fitting for made in asked.pods(slot)),
+        *(Create(made) for slot in bought for made in asked.unpinned(slot)),
     )
     return replace(
         placing,
         creates=creates,
         slots=tuple(sorted((*fitting, *bought))),
         shortfalls={
-            answer.key: replace(answer, sentence=f"{answer.sentence}; {unbought}") if unbought else answer
+            answer.key: replace(answer, sentence=_joined(answer.sentence, asked.added_words(answer.key), unbought))
             for answer in answers.values()
             if isinstance(answer, Shortfall)
         },
         bought=frozenset(map(asked.name, bought)),
         reservations=tuple(asked.reservations(answers.values())),
     )
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _to_buy(site: Site, slots: Iterable[int]) -> tuple[list[int], str]:
@@ -143,14 +130,16 @@ def _waiting(site: Site) -> _Waiting:
     return _Waiting(tuple(sorted(groups, key=_most_lifted_first)), held, strays)
 
 
-def _of_groups(site: Site, asked: "_Asked", waiting: _Waiting, answers: Mapping[str, Placement | Shortfall]) -> Placing:
+def _of_groups(site: Site, asked: "Asked", waiting: _Waiting, answers: Mapping[str, Placement | Shortfall]) -> Placing:
     """What becomes of the groups behind our gate."""
     lifts: list[Lift] = []
     withdrawn = [*waiting.strays]
     for replica in waiting.groups:
         answer = answers[asked.key(replica)]
-        if isinstance(answer, Shortfall) or not _joinable(replica):
+        if not _joinable(replica):
             withdrawn.append(replica)
+        elif isinstance(answer, Shortfall):
+            withdrawn += [] if asked.awaits_others(replica) else [replica]
         elif replica.complete:
             lifts += _lifts(site, replica, answer)
     return Placing(lifts=tuple(lifts), withdrawn=tuple(withdrawn), gates=waiting.gates)
@@ -161,22 +150,39 @@ def lacking(site: Site) -> Mapping[str, float] | None:
     where nothing can be said; empty where it had no room without the old replicas either: none is to leave for it."""
     if site.cluster is None or _buys(site.kind):
         return None
-    asked = _Asked(site)
+    asked = Asked(site)
     waiting = _waiting(site).groups
     more = 1 + max((replica.slot or 0 for replica in waiting), default=0)
     wants = [*map(asked.of_group, waiting), asked.of_slot(more)]
     if not isinstance(place(site.cluster, wants)[-1], Shortfall):
         return None
-    if isinstance(place(_without_old(site, site.cluster), wants)[-1], Shortfall):
+    old = [replica for replica in site.fleet if replica.revision != site.goal.name]
+    if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
         return {}
     return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
 
 
-def _without_old(site: Site, cluster: ClusterView) -> ClusterView:
-    """The cluster once every replica of another revision has left."""
+def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:
+    """Those of these replicas, by uid, that would have room together once they left, without the nodes of the ranks
+    that failed first."""
+    leaving: list[Replica] = []
+    for replica in ill:
+        more = [*leaving, replica]
+        bad = frozenset(each.culprit.node for each in more if each.culprit is not None)
+        asked = Asked(replace(site, avoid=site.avoid | bad))
+        wants = [asked.of_slot(slot) for slot in range(len(more))]
+        if site.cluster is not None and all(
+            isinstance(answer, Placement) for answer in place(_without(site, site.cluster, more), wants)
+        ):
+            leaving = more
+    return frozenset(replica.uid for replica in leaving)
+
+
+def _without(site: Site, cluster: ClusterView, leaving: Iterable[Replica]) -> ClusterView:
+    """The cluster once these replicas have left."""
     left: dict[str, Counter[str]] = {}
-    for replica in site.fleet:
-        for one in replica.pods if replica.revision != site.goal.name else ():
+    for replica in leaving:
+        for one in replica.pods:
             if one.node and one.name in site.children.pods:
                 left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
     nodes = (
@@ -216,89 +222,15 @@ def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:
             continue
         for rank, member in enumerate(replica.members):
             if member is None and replica.slot is not None:
-                made = pod(site.children.owner, site.goal.name, replica.slot, site.goal.plan, rank)
-                yield Create(gated(made) if replica.gated else made)
+                asked, ours = Asked(site), _is_ours_to_pin(site, replica)
+                yield Create((asked.pods(replica.slot) if ours else asked.unpinned(replica.slot))[rank])
+
+
+def _is_ours_to_pin(site: Site, replica: Replica) -> bool:
+    """A rank of it waits for our gate, or has gone through it."""
+    return replica.gated or any(pinned_node(site.children.pods[one.name]) for one in replica.pods)
 
 
 def _buys(kind: AcceleratorClass | None) -> bool:
     """Whether nodes of the class are bought when pods wait for them."""
     return kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
-
-
-class _Asked:
-    """Wants of one revision, made from the pods that would be created."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._pod = pod(site.children.owner, site.goal.name, 0, site.goal.plan)
-        self._requests: Amounts = pod_amounts(self._pod)
-        self._tolerations = tuple(_tolerated(item) for item in raw.items(self._pod, "spec", "tolerations"))
-        self._slots: dict[str, int] = {}
-
-    def name(self, slot: int) -> str:
-        """The name of the replica in `slot`, by which it is answered."""
-        name = names.pod(self._site.children.owner.name, self._site.goal.name, slot)
-        self._slots[name] = slot
-        return name
-
-    def key(self, replica: Replica) -> str:
-        """The name of a replica of the goal, also of one whose leader is not there."""
-        return self.name(replica.slot or 0)
-
-    def pods(self, slot: int) -> list[dict[str, object]]:
-        """Its pods, by rank."""
-        goal = self._site.goal
-        return [pod(self._site.children.owner, goal.name, slot, goal.plan, rank) for rank in range(goal.plan.nodes)]
-
-    def of_slot(self, slot: int) -> GroupWant:
-        """A new replica."""
-        return self._want(self.name(slot), {})
-
-    def of_group(self, replica: Replica) -> GroupWant:
-        """A replica whose pods are there, some of them with a node."""
-        lifted = (one for one in replica.pods if names.PLACED_GATE not in one.gates and one.node)
-        return self._want(self.key(replica), {one.rank: one.node for one in lifted})
-
-    def reservations(self, answers: Iterable[Placement | Shortfall]) -> Iterator[Reservation]:
-        """The room that the placed groups count on."""
-        owner, goal = self._site.children.owner, self._site.goal
-        for answer in answers:
-            if isinstance(answer, Placement):
-                for rank, node in enumerate(answer.nodes):
-                    member = names.pod(owner.name, goal.name, self._slots[answer.key], rank)
-                    yield Reservation(pod=f"{owner.namespace}/{member}", node=node, requests=self._requests)
-
-    def _want(self, key: str, pinned: Mapping[int, str]) -> GroupWant:
-        plan, kind = self._site.goal.plan, self._site.kind
-        return GroupWant(
-            key=key,
-            deployment=f"{self._site.children.owner.namespace}/{self._site.children.owner.name}",
-            members=plan.nodes,
-            resource=plan.resource_name,
-            accelerators=plan.member_accelerators,
-            requests=self._requests,
-            class_name=plan.class_name,
-            node_selector=plan.node_selector,
-            tolerations=self._tolerations,
-            tensor=plan.tensor,
-            domain_size=kind.spec.fabric.domain_size if kind is not None and kind.spec.fabric is not None else None,
-            topology=tuple(map(str, kind.spec.topology_keys)) if kind is not None else (),
-            spread=self._site.spread,
-            peers=tuple(_nodes_of(self._site.fleet)),
-            avoid=self._site.avoid,
-            pinned=pinned,
-        )
-
-
-def _nodes_of(fleet: Iterable[Replica]) -> Iterator[str]:
-    """Where replicas stand, once for each of them."""
-    for replica in fleet:
-        if not (replica.gated or replica.terminating or replica.finished):
-            yield from dict.fromkeys(one.node for one in replica.pods if one.node)
-
-
-def _tolerated(item: Mapping[str, object]) -> Tolerated:
-    def text(key: str) -> str:
-        return raw.text(item, key)
-
-    return Tolerated(key=text("key"), operator=text("operator") or "Equal", value=text("value"), effect=text("effect"))

@@ -32,8 +32,8 @@ class PodView:
     selects is on. `unschedulable`: the scheduler's words where it found no node, else empty; `lacks`: what it names as
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
-    `node`: where it is, or where its affinity pins it, else empty. `running`: the kubelet runs it. `started`: its
-    worker ran at least once. `scheduled_at`: when it got its node;
+    `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
+    least once. `scheduled_at`: when it got its node;
     `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
     """
 
@@ -99,7 +99,7 @@ def view(pod: Any, deployment: str) -> PodView:
         rank=rank,
         gates=tuple(gate for each in raw.items(pod, "spec", "schedulingGates") if (gate := raw.text(each, "name"))),
         node=node or pinned_node(pod),
-        running=phase == "Running" and not terminating,
+        running=phase == "Running" and not terminating and not _has_stopped(pod),
         started=_has_started(pod, ready),
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
@@ -127,6 +127,12 @@ def _has_started(pod: Any, ready: bool) -> bool:
     container = worker_status(pod)
     ran = any(raw.mapping(container, "state", kind) for kind in ("running", "terminated"))
     return ready or ran or raw.integer(container, "restartCount") > 0
+
+
+def _has_stopped(pod: Any) -> bool:
+    """Its worker ended and is not started again yet: the pod's phase is Running all the same."""
+    container = worker_status(pod)
+    return any(raw.mapping(container, "state", kind) for kind in ("waiting", "terminated"))
 
 
 def _condition(pod: Any, kind: str) -> dict[str, Any]:

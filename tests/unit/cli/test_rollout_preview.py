@@ -108,6 +108,63 @@ def test_a_class_of_the_catalogue_needs_the_model_s_config(files, capsys: Captur
     assert told[-2].strip() == "2 a0 serves"
 
 
+def test_a_state_without_nodes_says_that_they_are_made_up(files, capsys: Captured) -> None:
+    state = saved(2, nodes=2)
+    state["items"] = [item for item in state["items"] if item["kind"] != "Node"]
+    status, told, _ = preview(capsys, files(deployment=applied(2, "image:2"), state=state))
+    assert status == 0
+    assert (
+        told[-1] == "   The state holds no Node, so empty nodes in plenty are assumed: add nodes to what kubectl gets."
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        pytest.param({"kind": "Pod"}, "item 1 (Pod): metadata.name must be a text", id="no metadata"),
+        pytest.param({"kind": "Node", "metadata": 5}, "item 1 (Node): metadata.name must be a text", id="a number"),
+        pytest.param(
+            {"kind": "Pod", "metadata": {"name": "x"}}, "item 1 (Pod x): spec must be an object", id="a pod of nothing"
+        ),
+        pytest.param(
+            {"kind": "Pod", "metadata": {"name": "x"}, "spec": 5},
+            "item 1 (Pod x): spec must be an object",
+            id="a pod's spec is a number",
+        ),
+        pytest.param(
+            {"kind": "Node", "metadata": {"name": "x", "labels": [1]}},
+            "item 1 (Node x): metadata.labels must be an object",
+            id="labels are a list",
+        ),
+        pytest.param(
+            {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": [1]},
+            "item 1 (ConfigMap x): data must be an object",
+            id="data are a list",
+        ),
+        pytest.param(7, "item 1 must be an object", id="an item is a number"),
+    ],
+)
+def test_an_object_of_the_state_that_none_could_be_is_named(files, capsys: Captured, item: Any, said: str) -> None:
+    state = {"kind": "List", "items": [accelerator_class(), item]}
+    status, told, err = preview(capsys, files(deployment=applied(1, "image:1"), state=state))
+    assert (status, told) == (2, [])
+    assert err.endswith(f"state.yaml: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        pytest.param([1, 2], "item 0 must be an object", id="a list"),
+        pytest.param({"a": 1}, "it holds no objects of Kubernetes; give what kubectl get -o json prints", id="others"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(files, capsys: Captured, state: Any, said: str) -> None:
+    arguments = files(deployment=applied(1, "image:1"), of=accelerator_class(), state=state)
+    status, _, err = preview(capsys, arguments)
+    assert status == 2
+    assert err.endswith(f"state.yaml: {said}\n")
+
+
 @pytest.mark.parametrize(
     ("contents", "said"),
     [

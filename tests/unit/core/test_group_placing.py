@@ -113,7 +113,7 @@ def test_the_pin_is_added_to_every_term_that_somebody_else_requires_and_other_ga
     fleet = grouped()
     fleet.reconcile()
     pod = members(fleet)[1]
-    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    zone = {"key": "pool", "operator": "In", "values": ["serving"]}
     terms = [{"matchExpressions": [zone]}, {"matchExpressions": [{**zone, "values": ["b"]}]}]
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     pod["spec"]["affinity"] = {"nodeAffinity": {required: {"nodeSelectorTerms": terms}}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from builders import READY, Fleet, deployment, running
+from builders import READY, Fleet, deployment, running, waiting
 from modelfleet.api import names
 from modelfleet.core.groups import Replica, replicas
 from modelfleet.core.layout.shape import Layout
@@ -59,6 +59,25 @@ def test_ranks_of_a_slot_are_one_replica_that_its_leader_names():
     assert [pod.rank for pod in second.pods] == [0, 1]
     assert first.ready
     assert first.complete
+
+
+LATE = running(3, {"exitCode": 1, "message": '{"reason": "EngineDied", "message": "it died"}'})
+
+
+def follower(status: Any) -> PodView:
+    name = names.pod("chat", REVISION, 0, 1)
+    return replace(view({"metadata": {"name": name, "uid": "0-1"}, "status": status}, "chat"), placed=True)
+
+
+def test_a_group_whose_rank_waits_in_a_crash_loop_does_not_serve_though_its_leader_is_ready():
+    made = group(rank(0), follower(waiting("CrashLoopBackOff", restarts=1, ended={"exitCode": 1})))
+    assert (made.ready, made.hopeless) == (False, False)
+
+
+def test_a_group_that_serves_again_is_not_hopeless_while_a_rank_is_not_ready_yet():
+    made = group(rank(0), follower(LATE))
+    assert (made.ready, made.hopeless) == (True, False)
+    assert group(rank(0, ready=False), follower(LATE)).hopeless
 
 
 def test_a_rank_beyond_the_plan_is_a_stray_of_no_revision():

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
+from modelfleet_worker.drain import Drain
+from modelfleet_worker.drain_entrance import DrainEntrance
+from modelfleet_worker.gate_state import Board
+from modelfleet_worker.plan import Limits
 from worker_process import EngineUnderTest, Worker, living, plan_of, running_worker, stand_in
 
 TOKEN = "of this worker"
@@ -106,6 +112,26 @@ async def test_the_entrance_is_shut_for_whoever_lacks_the_token_or_asks_for_nons
         asked = (("", refuse), ("of another", refuse), (TOKEN, {"mode": "explode"}), (TOKEN, ["refuse"]))
         assert [(await worker.tell("/drain", body, token)).status for token, body in asked] == [401, 401, 400, 400]
         assert (await worker.metrics())['modelfleet_worker_arrivals{mode="serve"}'] == 1
+
+
+async def test_bytes_that_are_no_text_are_refused_as_a_wrong_token_and_a_wrong_body_are(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    app = web.Application()
+    app.add_routes(
+        DrainEntrance(Drain(board, Limits(start_deadline_s=1, drain_s=1, propagation_s=1)), board, digest).routes()
+    )
+    right = f"Bearer {TOKEN}"
+    asked = (
+        (b"{}", {"Authorization": "Bearer \udcff"}, 401),
+        (b"{}", {"Authorization": right, "Content-Type": "application/json; charset=klingon"}, 400),
+        (b"[" * 100_000, {"Authorization": right}, 400),
+        (b"\xff", {"Authorization": right}, 400),
+        (b'{"mode": ["close"]}', {"Authorization": right}, 400),
+    )
+    async with TestClient(TestServer(app)) as client:
+        for body, headers, status in asked:
+            assert (await client.post("/drain", data=body, headers=headers)).status == status
 
 
 async def test_without_a_token_in_the_plan_there_is_no_entrance(tmp_path: Path) -> None:

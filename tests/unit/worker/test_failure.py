@@ -1,6 +1,7 @@
 """The termination message."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from modelfleet.api import reasons
 from modelfleet_worker.failure import LIMIT_BYTES, Failure, Reason
+
+ANY = st.text(st.characters(exclude_categories=()), max_size=8000)
 
 
 @given(message=st.text(max_size=8000), log=st.text(max_size=8000))
@@ -26,6 +29,19 @@ def test_a_long_log_loses_its_beginning_and_keeps_the_message() -> None:
     assert value["message"] == "m"
     assert value["log"].endswith("end")
     assert len(value["log"]) > 1500
+
+
+@given(message=ANY, remedy=ANY, log=ANY, evidence=st.dictionaries(st.text(max_size=9), ANY, max_size=3))
+def test_whatever_it_says_it_is_json_of_that_length(message: str, remedy: str, log: str, evidence: Any) -> None:
+    failure = Failure(reason=Reason.ENGINE_DIED, message=message, remedy=remedy, log=log, evidence=evidence)
+    text = failure.to_json()
+    assert len(text.encode()) <= LIMIT_BYTES
+    assert json.loads(text)["reason"] == "EngineDied"
+
+
+def test_a_remedy_that_is_too_long_is_cut_and_not_tried_for_ever() -> None:
+    value = json.loads(Failure(reason=Reason.ENGINE_DIED, message="m", remedy="\x01" * 9000).to_json())
+    assert 600 < len(value["remedy"]) < 9000
 
 
 @pytest.mark.parametrize("reason", list(Reason))

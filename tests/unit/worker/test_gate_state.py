@@ -1,5 +1,6 @@
 """The counts that gate and supervisor share."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,11 @@ import pytest
 
 import modelfleet_worker
 from modelfleet_worker.gate_state import Board, Counter, Mode, ModeReader, Outcome
+from modelfleet_worker.goodput import Share, Verdict
+from modelfleet_worker.promise import parse_promise
+from modelfleet_worker.tally import Tally, read_tally
+
+PROMISE = '{"digest": "0123456789ab", "objectives": [{"name": "chat", "ttft_s": 0.5, "tpot_s": 0.05}]}'
 
 # A process of its own, as an API server is; `-I -S`: without any package but ours, as in the engine.
 _OTHER = """
@@ -57,3 +63,54 @@ def test_a_file_that_is_not_yet_sized_is_left_out(tmp_path: Path) -> None:
     board = Board(tmp_path)
     (tmp_path / "counts-1").touch()
     assert board.read().gates == 0
+
+
+def _counted_before(folder: Path) -> None:
+    """What an earlier container left: three requests, one of them in flight, and its promise."""
+    board = Board(folder)
+    board.set_promise(parse_promise(PROMISE), PROMISE)
+    counter, tally = Counter(folder), Tally(folder, parse_promise(PROMISE))
+    for _ in range(3):
+        counter.begin()
+        tally.begin(None)
+    counter.end(Outcome.COMPLETED)
+    counter.end(Outcome.REFUSED)
+
+
+def _counts(board: Board) -> tuple[dict[str, int], int, int]:
+    assert board.promise is not None
+    (chat,) = read_tally(board.folder, board.promise).objectives
+    ended = {outcome.value: count for outcome, count in board.read().ended.items() if count}
+    return ended, chat.arrivals, chat.ended[Share.PROMISE][Verdict.FAILED]
+
+
+def test_a_kill_at_any_file_operation_while_books_are_closed_counts_nothing_twice(tmp_path: Path) -> None:
+    operations, ended_by_itself = 0, False
+    while not ended_by_itself:
+        operations += 1
+        folder = tmp_path / str(operations) / "gate"
+        _counted_before(folder)
+        child = os.fork()
+        if not child:
+            _end_before(operations)
+            Board(folder)
+            os._exit(0)
+        ended_by_itself = os.waitpid(child, 0)[1] == 0
+        board = Board(folder)
+        assert _counts(board) == ({"completed": 1, "refused": 1, "server_error": 1}, 3, 3), f"operation {operations}"
+        assert os.listdir(folder.parent) == ["gate"]
+    assert operations > 8
+
+
+def _end_before(operation: int) -> None:
+    """This process ends before its file operation of that number."""
+    left = operation
+
+    def hook(event: str, _: object) -> None:
+        nonlocal left
+        if event in ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"):
+            left -= 1
+            if not left:
+                os._exit(1)
+
+    sys.addaudithook(hook)

@@ -180,7 +180,7 @@ def test_counts_of_two_promises_never_meet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("{", "promise.json is not JSON", id="not JSON"),
+        pytest.param("{", "promise.json is not valid JSON", id="not JSON"),
         pytest.param("[]", "promise.json must be an object", id="no object"),
         pytest.param("{}", "objectives must be a list of at least one object", id="no objectives"),
         pytest.param(
@@ -193,7 +193,7 @@ def test_counts_of_two_promises_never_meet(tmp_path: Path) -> None:
         ),
         pytest.param(
             '{"digest": "0123456789ab", "objectives": [{"name": "a", "ttft_s": 0, "tpot_s": 1}]}',
-            "objectives[0].ttft_s must be a number of seconds above 0, not 0",
+            "objectives[0].ttft_s must be a number of seconds above 0 and at most 1000000000, not 0",
             id="a limit of nothing",
         ),
     ],

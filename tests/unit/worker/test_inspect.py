@@ -92,6 +92,8 @@ def test_bytes_and_types_come_from_the_headers(tmp_path: Path) -> None:
     [
         pytest.param("{", "ModelRefused", "is not valid JSON", id="half a file"),
         pytest.param("[]", "ModelRefused", "is not a JSON object", id="a list"),
+        pytest.param('{"hidden_size": NaN}', "ModelRefused", "a size that is not a number", id="no number"),
+        pytest.param("[" * 100_000, "ModelRefused", "nested too deep", id="no bottom"),
         pytest.param(
             LLAMA | {"architectures": ["x" * 5000]}, "ModelRefused", "more than 4096 bytes", id="sizes without end"
         ),

@@ -46,8 +46,8 @@ def test_an_engine_of_the_images_own_needs_no_words() -> None:
         ("engine", "python", 3, "engine.python must be an absolute path, not 3"),
         ("engine", "args", "--x", 'engine.args must be a list of strings, not "--x"'),
         ("engine", "env", {"A": 1}, 'engine.env must be an object of strings, not {"A": 1}'),
-        ("limits", "drain_s", -1, "limits.drain_s must be a number of seconds of at least 0, not -1"),
-        ("limits", "drain_s", True, "limits.drain_s must be a number of seconds of at least 0, not true"),
+        ("limits", "drain_s", -1, "limits.drain_s must be a number of seconds from 0 to 1000000000, not -1"),
+        ("limits", "drain_s", True, "limits.drain_s must be a number of seconds from 0 to 1000000000, not true"),
         ("limits", "startDeadline_s", float("nan"), "limits.startDeadline_s must be a number of seconds"),
     ],
 )

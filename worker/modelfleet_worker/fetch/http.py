@@ -25,12 +25,28 @@ class Request:
     headers: Mapping[str, str]
 
 
-def client(read_s: float) -> httpx2.Client:
-    """A client that gives up after `read_s` seconds without a byte."""
+def client(read_s: float, transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
+    """A client that gives up after `read_s` seconds without a byte. `transport`: None for the network."""
     # It logs every address, and an address may be signed.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     timeout = httpx2.Timeout(read_s, connect=min(read_s, 15.0), pool=None)
-    return httpx2.Client(timeout=timeout, follow_redirects=True, max_redirects=_REDIRECTS)
+    hooks = {"response": [_keep_tls]}
+    return httpx2.Client(
+        timeout=timeout, follow_redirects=True, max_redirects=_REDIRECTS, event_hooks=hooks, transport=transport
+    )
+
+
+def _keep_tls(answer: httpx2.Response) -> None:
+    """Raises FetchError where a server sends on to something else than HTTP, or from TLS to an address without."""
+    scheme = re.match(r"\s*([a-z][a-z0-9+.-]*):", answer.headers.get("location", "").lower())
+    if not answer.is_redirect or scheme is None or scheme[1] == "https" or scheme[1] == answer.request.url.scheme:
+        return
+    to = "an address without TLS" if scheme[1] == "http" else f"a {scheme[1][:20]} address"
+    raise FetchError(
+        Reason.FETCH_FAILED,
+        f"{answer.request.url.host} sends on to {to}.",
+        "Look at the server; see spec.model.endpoint and spec.model.source.",
+    )
 
 
 @contextmanager
@@ -53,7 +69,9 @@ def get(http: httpx2.Client, request: Request, offset: int, length: int | None) 
 
 
 def said(error: Exception) -> str:
-    """An HTTP library's error in words of ours: its own may be empty."""
+    """An HTTP library's error in words of ours: its own may be empty, or show a header with a token."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        return "the request cannot be sent as it is"
     if isinstance(error, httpx2.ReadTimeout):
         return "the server sent nothing for too long"
     if isinstance(error, httpx2.ConnectTimeout | httpx2.ConnectError):

@@ -5,6 +5,7 @@ bytes are read here. Its Xet client is switched off: what it has of a file when 
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -45,15 +46,15 @@ class Hub:
     def listing(self) -> Listing:
         """The files at the commit that the revision is now."""
 
-        def ask() -> Any:
-            return self._api.model_info(
+        def ask() -> Listing:
+            info = self._api.model_info(
                 self._repository, revision=self._revision, files_metadata=True, timeout=_ASKED_S
             )
+            if re.fullmatch("[0-9a-f]{40,64}", info.sha or "") is None:
+                raise TransientError(f"{self._endpoint} does not say which commit {self._revision} is")
+            return Listing(str(info.sha), tuple(map(_file, info.siblings or ())))
 
-        info = self._asked(ask)
-        if not info.sha:
-            raise TransientError(f"{self._endpoint} does not say which commit {self._revision} is")
-        return Listing(info.sha, tuple(map(_file, info.siblings or ())))
+        return self._asked(ask)
 
     @contextmanager
     def read(self, file: RemoteFile, offset: int, length: int | None = None) -> Iterator[Body]:
@@ -94,9 +95,9 @@ class Hub:
         except errors.HfHubHTTPError as error:
             http.check_status(error.response, where)
             raise TransientError(f"{where}: {error}") from error
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise TransientError(f"{where}: {http.said(error)}") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise TransientError(f"{where}: the answer is not that of a model hub ({error})") from error
 
 

@@ -14,9 +14,10 @@ from modelfleet_worker.fetch.run import listed, open_source
 from modelfleet_worker.fetch.transfer import Patience
 from modelfleet_worker.fetch.wanted import SAFETENSORS, wanted
 from modelfleet_worker.inspect import checkpoint, inspect, sizes, written
+from modelfleet_worker.json_fields import parsed
+from modelfleet_worker.preflight import CONFIG_LIMIT_BYTES
 from modelfleet_worker.safetensors import header_length, header_of
 
-_CONFIG_LIMIT_BYTES = 4 << 20
 _GUESS_BYTES = 64 << 10  # most headers are shorter: one request instead of two
 _STREAMS = 8
 _PATIENCE = Patience(read_s=15.0, attempts=4)
@@ -78,9 +79,9 @@ def _pinned(asked: Look, source: ModelSource, patience: Patience) -> tuple[Sourc
 
 def _described(place: Source, files: tuple[RemoteFile, ...], patience: Patience) -> dict[str, Any]:
     config_file = next(file for file in files if file.path == "config.json")
-    if config_file.size > _CONFIG_LIMIT_BYTES:
+    if config_file.size > CONFIG_LIMIT_BYTES:
         raise ValueError("its config.json is larger than 4 MiB")
-    config = json.loads(_bytes(place, config_file, 0, config_file.size, patience))
+    config = parsed(_bytes(place, config_file, 0, config_file.size, patience), "its config.json", ValueError)
     if not isinstance(config, dict):
         raise ValueError("its config.json is not a JSON object")
     stored = [file for file in files if file.path.endswith(SAFETENSORS) and "/" not in file.path]

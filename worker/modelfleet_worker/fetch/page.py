@@ -9,6 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from modelfleet_worker.fetch.progress import Progress
+from modelfleet_worker.interfaces import listening_host
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def shown(progress: Progress, port: int) -> Iterator[None]:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(progress))
     try:
-        server, thread = start_http_server(port, registry=registry)
+        server, thread = start_http_server(port, listening_host(), registry=registry)
     except OSError as error:
         _log.warning("port %d cannot be opened, so progress is only in the log: %s", port, error)
         yield

@@ -26,6 +26,7 @@ from modelfleet_worker.fetch.remote import (
     RemoteFile,
     TransientError,
 )
+from modelfleet_worker.json_fields import parsed
 
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 _PATHS = ("org.cncf.model.filepath", "org.opencontainers.image.title")
@@ -55,9 +56,9 @@ class Registry:
         if self._reference.startswith("sha256:") and digest != self._reference:
             raise TransientError(f"the manifest of {self._where} has the digest {digest}")
         try:
-            manifest = json.loads(text)
+            manifest = parsed(text, "its manifest", ValueError)
             layers = [_layer(each) for each in manifest["layers"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self._no_artifact("its manifest lists no layers") from error
         if any(path is None for path, _ in layers):
             raise self._no_artifact("its layers are archives or have no file names")
@@ -103,7 +104,7 @@ class Registry:
             answer = self._http.head(
                 f"{self._base}/manifests/{self._reference}", headers={"Accept": ", ".join(_MANIFESTS)}
             )
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise TransientError(f"{self._where}: {http.said(error)}") from error
         if answer.status_code != 401:
             return "none"
@@ -119,6 +120,8 @@ class Registry:
         realm = asked.get("realm", "")
         if not realm.startswith(("https://", "http://")):
             raise http.refused(f"The registry refuses {self._where} and does not say how to be let in")
+        if self._base.startswith("https://") and not realm.startswith("https://"):
+            raise http.refused(f"The registry of {self._where} wants the credentials sent without TLS")
         query = {key: asked[key] for key in ("service", "scope") if key in asked}
         headers = {"Authorization": f"Basic {self._basic}"} if self._basic else {}
         try:
@@ -126,9 +129,9 @@ class Registry:
             http.check_status(answer, f"a token for {self._where}")
             found = answer.json()
             return str(found.get("token") or found["access_token"])
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise TransientError(f"{self._where}: {http.said(error)}") from error
-        except (KeyError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise TransientError(f"the registry's token service gives no token for {self._where}") from error
 
     def _no_artifact(self, why: str) -> FetchError:

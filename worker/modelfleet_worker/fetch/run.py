@@ -12,8 +12,9 @@ from threading import Event
 from typing import Any
 
 from modelfleet.api.sources import ModelSource, Scheme
-from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.failure import Failure
 from modelfleet_worker.fetch import http
+from modelfleet_worker.fetch.asking import check_credentials, check_endpoint
 from modelfleet_worker.fetch.evict import Room, folder_bytes, gigabytes, make_room
 from modelfleet_worker.fetch.objects import changed
 from modelfleet_worker.fetch.order import Order
@@ -21,7 +22,7 @@ from modelfleet_worker.fetch.page import shown
 from modelfleet_worker.fetch.progress import FILE, Progress
 from modelfleet_worker.fetch.remote import FetchError, Listing, RemoteFile, Source, listing_digest
 from modelfleet_worker.fetch.store import Store, Waits, touch
-from modelfleet_worker.fetch.transfer import Job, Patience, StoppedError, fetch_file
+from modelfleet_worker.fetch.transfer import Job, Patience, StoppedError, fetch_file, unwritable
 from modelfleet_worker.fetch.wanted import wanted
 
 _STREAMS = 4
@@ -48,15 +49,16 @@ def fetch(errand: Errand) -> Failure | None:
     except FetchError as error:
         return error.failure()
     except OSError as error:  # of the volume: errors of the network are TransientError
-        message = f"The folder for fetched weights failed: {error.strerror or error}."
-        return Failure(reason=Reason.FETCH_FAILED, message=message, remedy="Look at the volume.", phase="fetch")
+        return unwritable(error).failure()
     return None
 
 
 def open_source(
     source: ModelSource, revision: str, endpoint: str, secret: Mapping[str, str], patience: Patience
 ) -> Source:
-    """A client for a source at a revision."""
+    """A client for a source at a revision. Raises FetchError for an endpoint or a Secret that no request can carry."""
+    check_endpoint(endpoint)
+    check_credentials(secret)
     client = http.client(patience.read_s)
     # Imported late: each of the libraries takes a while, and one is needed.
     if source.scheme is Scheme.HF:
@@ -92,6 +94,8 @@ def _fetch_into(errand: Errand, store: Store, progress: Progress) -> None:
         manifest = store.whole(order.key)
         if manifest is None:
             manifest = _bring(errand, store, progress)
+        else:
+            store.discard(store.partial(order.key))  # of one who was killed right after the model appeared
         if order.shared:
             touch(store.mark(order.key, errand.pod))
             store.forget_marks(order.key, time.time())

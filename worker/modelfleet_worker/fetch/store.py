@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from modelfleet_worker.failure import Reason
 from modelfleet_worker.fetch.remote import FetchError
+from modelfleet_worker.json_fields import parsed
 
 MARK_LIVES_S = 900.0
 MANIFEST = ".modelfleet.json"
@@ -87,10 +88,11 @@ class Store:
         """The manifest of a published model whose files are all there; None if there is none."""
         folder = self.model(key)
         try:
-            manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+            manifest: dict[str, Any] = parsed((folder / MANIFEST).read_text(), MANIFEST, ValueError)
             sizes = {str(each["path"]): int(each["size"]) for each in manifest["files"]}
-            good = all((folder / path).stat().st_size == size for path, size in sizes.items())
-        except (OSError, ValueError, KeyError, TypeError):
+            good = int(manifest["bytes"]) >= 0
+            good = good and all((folder / path).stat().st_size == size for path, size in sizes.items())
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
         return manifest if good else None
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 from modelfleet_worker.failure import Reason
@@ -21,13 +21,15 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True)
 class Patience:
     """How long a server is waited for. It is given up after `attempts` failures in a row without `floor_bytes` of
-    progress; less than that in `window_s` is a stall too. Waits between attempts double from `backoff_s`."""
+    progress; less than that in `window_s` is a stall too. Waits between attempts double from `backoff_s`. The whole
+    answer to a short question may take `answer_s`."""
 
     read_s: float = 30.0
     attempts: int = 6
     backoff_s: float = 1.0
     floor_bytes: int = 1 << 20
     window_s: float = 60.0
+    answer_s: float = 120.0
 
     def wait_s(self, asked_s: float, failures: int) -> float:
         """Seconds to wait after so many failures (from 0 on); longer where the server asks for it."""
@@ -37,7 +39,7 @@ class Patience:
         """The answer to a short question, which is asked `attempts` times. Raises FetchError: `failed`, and why."""
         for attempt in range(self.attempts):
             try:
-                return question()
+                return self._answer(question)
             except TransientError as error:
                 last = error
                 if attempt + 1 < self.attempts:
@@ -47,6 +49,34 @@ class Patience:
             f"{failed}: {last}; {self.attempts} attempts were made.",
             "Look at the server and at the way to it. It is tried again by itself.",
         )
+
+    def _answer(self, question: Callable[[], Answer]) -> Answer:
+        """The answer, if it is whole in time: a library that reads it may be fed byte by byte for ever."""
+        outcome = _Outcome()
+
+        def run() -> None:
+            try:
+                outcome.value = question()
+            except BaseException as error:
+                outcome.error = error
+            outcome.done = True
+
+        thread = Thread(target=run, daemon=True, name="question")
+        thread.start()
+        thread.join(self.answer_s)
+        if not outcome.done:
+            raise TransientError(f"no whole answer came within {self.answer_s:g} s")
+        if outcome.error is not None:
+            raise outcome.error
+        answer: Answer = outcome.value
+        return answer
+
+
+@dataclass
+class _Outcome:
+    value: Any = None
+    error: BaseException | None = None
+    done: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +188,7 @@ def _put(out: Any, chunk: bytes) -> None:
         while rest:  # a disk that is nearly full takes a part
             rest = rest[out.write(rest) :]
     except OSError as error:
-        raise _unwritable(error) from error
+        raise unwritable(error) from error
 
 
 def _fault(job: Job, checksum: Checksum | None) -> str | None:
@@ -188,7 +218,7 @@ def _open(part: Path) -> Any:
     try:  # no link that somebody else put there is followed
         return os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b", buffering=0)
     except OSError as error:
-        raise _unwritable(error) from error
+        raise unwritable(error) from error
 
 
 def _length(part: Path) -> int:
@@ -207,7 +237,8 @@ def _given_up(job: Job, error: TransientError, here: int) -> FetchError:
     )
 
 
-def _unwritable(error: OSError) -> FetchError:
+def unwritable(error: OSError) -> FetchError:
+    """What the volume for fetched weights said."""
     if error.errno in FULL:
         return FetchError(
             Reason.DISK_FULL, "The volume for fetched weights is full.", "Give it more room, or free some of it."

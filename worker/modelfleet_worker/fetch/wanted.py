@@ -40,17 +40,27 @@ def wanted(listing: Listing, *, pickled: bool, code: bool) -> tuple[RemoteFile, 
         )
     if not safe and not pickled:
         raise _no_weights(pickles, listing)
-    paths = [file.path for file in chosen]
-    if len(set(paths)) < len(paths):
-        raise _refused("The source names a file twice.", "Mend the source.")
+    _check_together(chosen)
     return tuple(sorted(chosen, key=lambda file: file.path))
+
+
+def _check_together(chosen: list[RemoteFile]) -> None:
+    """What a folder can hold."""
+    paths = {file.path for file in chosen}
+    if len(paths) < len(chosen):
+        raise _refused("The source names a file twice.", "Mend the source.")
+    for file in chosen:
+        if file.size < 0:
+            raise _refused(f"The source says that {file.path} has {file.size} bytes.", "Mend the source.")
+        if both := [str(parent) for parent in PurePosixPath(file.path).parents if str(parent) in paths]:
+            raise _refused(f"The source names {both[0]} as a file and as a folder.", "Mend the source.")
 
 
 def check_path(path: str) -> None:
     """Raises FetchError for a name that is no plain relative path below its folder."""
     parts = path.split("/")
-    plain = all(part not in ("", ".", "..") and len(part.encode()) <= _SEGMENT_LIMIT for part in parts)
-    if not plain or "\\" in path or not path.isprintable() or len(path) > _PATH_LIMIT:
+    text = path.isprintable() and "\\" not in path and len(path) <= _PATH_LIMIT
+    if not text or not all(part not in ("", ".", "..") and len(part.encode()) <= _SEGMENT_LIMIT for part in parts):
         raise _refused(
             f"The source names the file {path[:200]!r}, which is no plain path below the model's folder.",
             "Do not use this source: such a name would write outside of the folder.",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from modelfleet.core.placement.affinity import fits
 from modelfleet.core.placement.view import Amounts, NodeView, Taint
 from modelfleet.core.placement.want import GroupWant, Tolerated
 
@@ -47,7 +48,7 @@ def rooms(nodes: Iterable[NodeView]) -> dict[str, Room]:
 
 def selected(node: NodeView, want: GroupWant) -> bool:
     """The node is of the wanted kind."""
-    return want.node_selector.items() <= node.labels.items()
+    return want.node_selector.items() <= node.labels.items() and all(fits(node, terms) for terms in want.required)
 
 
 def barred(node: NodeView, want: GroupWant) -> Barred | None:

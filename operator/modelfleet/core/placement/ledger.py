@@ -1,8 +1,9 @@
 """Who holds what of which node: pods as they are seen, and reservations until they are. Does no I/O.
 
 Each change costs what it touches, not the size of the cluster: sums are kept by node, and a node's view is made anew
-only after something on it changed. A reservation counts until its pod is seen to hold a node, or until its owner
-decides anew.
+only after something on it changed. A reservation counts until its pod is seen to hold that node, or until its owner
+decides anew. A pod of its name that is seen may be the one before it, whose end is not seen yet: then both count where
+they are on two nodes, and the reservation is kept where they are on one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,7 +66,8 @@ class Ledger:
             self._pods[key] = entry
             self._by_node.setdefault(entry.node, {})[key] = entry
             self._views.pop(entry.node, None)
-            if (owner := self._reserved_by.get(key)) is not None:
+            owner = self._reserved_by.get(key)
+            if owner is not None and self._reserved[owner][key].node == entry.node:
                 self._unreserve(owner, key)
         return True
 
@@ -74,14 +76,13 @@ class Ledger:
         for pod in tuple(self._reserved.get(deployment, ())):
             self._unreserve(deployment, pod)
         for one in reservations:
-            if one.pod not in self._pods:
-                self._reserved.setdefault(deployment, {})[one.pod] = one
-                self._reserved_by[one.pod] = deployment
-                self._reserved_on.setdefault(one.node, {})[one.pod] = one
-                self._views.pop(one.node, None)
+            self._reserved.setdefault(deployment, {})[one.pod] = one
+            self._reserved_by[one.pod] = deployment
+            self._reserved_on.setdefault(one.node, {})[one.pod] = one
+            self._views.pop(one.node, None)
 
     def reservations(self, deployment: str) -> tuple[Reservation, ...]:
-        """What the deployment has reserved and nobody has seen yet."""
+        """What the deployment has reserved, but for pods that were seen since."""
         return tuple(self._reserved.get(deployment, {}).values())
 
     def deployments_on(self, node: str) -> frozenset[str]:
@@ -97,7 +98,7 @@ class Ledger:
         if self._order is None:
             self._order = tuple(sorted(self._nodes))
         changed: dict[str, NodeView] = {}
-        for one in self._reserved.get(deployment, {}).values():
+        for one in filter(self._counts, self._reserved.get(deployment, {}).values()):
             self._shift(changed, one.node, one.requests, -1)
         for key, entry in own.items():
             seen = self._pods.get(key)
@@ -130,7 +131,7 @@ class Ledger:
         free = dict(entry.allocatable)
         held: dict[str, list[int]] = {}
         here = tuple(self._by_node.get(name, {}).values())
-        promised = (one.requests for one in self._reserved_on.get(name, {}).values())
+        promised = (one.requests for one in self._reserved_on.get(name, {}).values() if self._counts(one))
         for requests in (*(pod.requests for pod in here), *promised):
             for resource, amount in requests.items():
                 free[resource] = free.get(resource, 0) - amount
@@ -148,6 +149,11 @@ class Ledger:
             taints=entry.taints,
         )
         return made
+
+    def _counts(self, one: Reservation) -> bool:
+        """Nothing is seen yet that holds this room under this name."""
+        seen = self._pods.get(one.pod)
+        return seen is None or seen.node != one.node
 
     def _unreserve(self, deployment: str, pod: str) -> None:
         one = self._reserved[deployment].pop(pod)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from modelfleet.api.placement import Spread
+from modelfleet.core.placement.affinity import Term
 from modelfleet.core.placement.complete import complete
 from modelfleet.core.placement.defragment import propose
 from modelfleet.core.placement.fit import Room, barred, impossible, lack, rooms, selected
@@ -16,7 +17,7 @@ from modelfleet.core.placement.shortfall import Class, shortfall
 from modelfleet.core.placement.view import ClusterView, NodeView
 from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
 
-_Kind = tuple[tuple[tuple[str, str], ...], tuple[Tolerated, ...], frozenset[str]]
+_Kind = tuple[tuple[tuple[str, str], ...], tuple[Tolerated, ...], frozenset[str], tuple[tuple[Term, ...], ...]]
 
 
 @dataclass
@@ -29,7 +30,7 @@ class _Call:
 
     def of_kind(self, want: GroupWant) -> tuple[list[Room], list[Room]]:
         """Rooms of the class that take its members when they have room, and those that never do."""
-        kind = tuple(sorted(want.node_selector.items())), want.tolerations, want.avoid
+        kind = tuple(sorted(want.node_selector.items())), want.tolerations, want.avoid, want.required
         if kind not in self.kinds:
             here = [room for room in self.rooms.values() if selected(room.node, want)]
             split: tuple[list[Room], list[Room]] = [], []

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modelfleet.api.placement import Spread
+from modelfleet.core.placement.affinity import Term
 from modelfleet.core.placement.view import Amounts
 
 
@@ -29,7 +30,7 @@ class GroupWant:
     `topology` are label keys from near to far; the whole group stays in one domain of the last one. `peers` are nodes
     where other replicas of the same `deployment` stand, once for each replica; those placed by the same call are added
     to them. `avoid` are nodes in doubt. `pinned` are members that have their node already, by rank; the others join
-    them.
+    them. `required` is what others have added: a node must fit one term of each.
     """
 
     key: str
@@ -48,6 +49,7 @@ class GroupWant:
     peers: tuple[str, ...] = ()
     avoid: frozenset[str] = frozenset()
     pinned: Mapping[int, str] = field(default_factory=dict)
+    required: tuple[tuple[Term, ...], ...] = ()
 
     @property
     def span(self) -> int:

@@ -58,10 +58,23 @@ def test_own_pods_that_the_watch_has_not_shown_yet_count():
     assert free(ledger, "m/x", own) == {"n1": 4, "n2": 8}
 
 
-def test_a_reservation_for_a_pod_that_is_seen_already_is_none():
+def test_room_for_a_pod_whose_namesake_is_still_shown_elsewhere_is_reserved():
+    ledger = books()
+    ledger.set_pod("m/x-0", pod("n1", 4))
+    ledger.reserve("m/x", [reserved("m/x-0", "n2", 4)])
+    assert free(ledger) == {"n1": 4, "n2": 4}
+    ledger.set_pod("m/x-0", None)
+    assert (free(ledger), free(ledger, "m/x")) == ({"n1": 8, "n2": 4}, {"n1": 8, "n2": 8})
+
+
+def test_room_for_a_pod_whose_namesake_is_still_shown_on_the_same_node_is_kept_when_that_goes():
     ledger = books()
     ledger.set_pod("m/x-0", pod("n1", 4))
     ledger.reserve("m/x", [reserved("m/x-0", "n1", 4)])
+    assert (free(ledger), free(ledger, "m/x")) == ({"n1": 4, "n2": 8}, {"n1": 4, "n2": 8})
+    ledger.set_pod("m/x-0", None)
+    assert (free(ledger), free(ledger, "m/x")) == ({"n1": 4, "n2": 8}, {"n1": 8, "n2": 8})
+    ledger.set_pod("m/x-0", pod("n1", 4))
     assert (free(ledger), ledger.reservations("m/x")) == ({"n1": 4, "n2": 8}, ())
 
 
@@ -93,11 +106,11 @@ def test_the_books_equal_a_count_from_scratch(steps):
                 pods[name] = pod(node, gpus) if gpus else None
                 ledger.set_pod(name, pods[name])
                 if gpus:
-                    promised = {key: one for key, one in promised.items() if key != name}
+                    promised = {key: one for key, one in promised.items() if (key, one[1]) != (name, node)}
             case ("reserve", owner, wants):
                 mine = {name: node for name, node in wants if name[-1] in ("ab" if owner == "m/x" else "cd")}
                 promised = {key: one for key, one in promised.items() if one[0] != owner}
-                promised |= {name: (owner, node) for name, node in mine.items() if not pods.get(name)}
+                promised |= {name: (owner, node) for name, node in mine.items()}
                 ledger.reserve(owner, [reserved(name, node) for name, node in mine.items()])
             case ("node", name, there):
                 nodes = nodes | {name} if there else nodes - {name}
@@ -105,7 +118,11 @@ def test_the_books_equal_a_count_from_scratch(steps):
             case ("look", owner):
                 expected = dict.fromkeys(sorted(nodes), 8)
                 held = [(one.node, one.requests[GPU]) for one in pods.values() if one]
-                held += [(node, 1) for by, node in promised.values() if by != owner]
+                held += [
+                    (node, 1)
+                    for name, (by, node) in promised.items()
+                    if by != owner and not (pods.get(name) and pods[name].node == node)
+                ]
                 for node, gpus in held:
                     if node in expected:
                         expected[node] -= gpus

@@ -1,0 +1,108 @@
+"""Groups on a class whose nodes an autoscaler brings: what is asked for stays together wherever it is bound."""
+
+from typing import Any
+
+import pytest
+
+from builders import Fleet, Raw, accelerator_class, condition, manual
+from group_worlds import grouped, members, wrote
+from modelfleet.api import names
+from modelfleet.core.placement.project import pinned_node
+from modelfleet.core.reconcile import plan
+
+CLOUD = [{"name": "cloud", "provisioning": "Autoscaled"}]
+FABRIC = {"bandwidth": "10G"}
+
+
+def bought(parallelism: Raw, **spec: Any) -> Fleet:
+    """A fleet of one replica on a class of two accelerators a node, of which no node is there yet."""
+    kind = accelerator_class(acceleratorsPerNode=2, supplies=CLOUD, **spec)
+    return Fleet(manual(1, parallelism=parallelism), {"cpu": kind}, machines=())
+
+
+def terms(pod: Raw, which: str) -> list[tuple[str, dict[str, str], list[Any]]]:
+    """Key, labels and further expressions of each required term of a pod's affinity to pods."""
+    found = pod["spec"].get("affinity", {}).get(which, {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    return [
+        (
+            term["topologyKey"],
+            term["labelSelector"]["matchLabels"],
+            [each["values"] for each in term["labelSelector"].get("matchExpressions", [])],
+        )
+        for term in found
+    ]
+
+
+def own_labels(pod: Raw) -> dict[str, str]:
+    keys = (names.DEPLOYMENT_LABEL, names.REVISION_LABEL, names.REPLICA_LABEL)
+    return {key: pod["metadata"]["labels"][key] for key in keys}
+
+
+def test_ranks_that_nobody_pins_get_a_node_each():
+    fleet = bought({"tensor": 2, "pipeline": 2})
+    assert wrote(fleet.reconcile().effects) == ["create 0", "create 1"]
+    for pod in members(fleet):
+        assert terms(pod, "podAntiAffinity") == [("kubernetes.io/hostname", own_labels(pod), [])]
+        assert terms(pod, "podAffinity") == []
+
+
+def test_a_bought_group_stays_in_one_domain_of_the_farthest_topology_key():
+    fleet = bought({"tensor": 2, "pipeline": 2}, topologyKeys=["rack", "block"])
+    fleet.reconcile()
+    assert [terms(pod, "podAffinity") for pod in members(fleet)] == [
+        [("block", own_labels(pod), [])] for pod in members(fleet)
+    ]
+
+
+def test_tensor_parallelism_of_a_bought_group_stays_in_one_domain_of_the_fabric():
+    fabric = {**FABRIC, "domainSize": 4}
+    fleet = bought({"tensor": 4, "pipeline": 2}, fabric=fabric, topologyKeys=["clique", "block"])
+    fleet.reconcile()
+    for rank, pod in enumerate(fleet.pods().values()):
+        part = [["0", "1"]] if rank < 2 else [["2", "3"]]
+        assert terms(pod, "podAffinity") == [("clique", own_labels(pod), part)]
+
+
+def test_one_pod_that_nobody_pins_is_bound_to_no_other():
+    fleet = bought({"tensor": 2})
+    fleet.reconcile()
+    (pod,) = fleet.pods().values()
+    assert "affinity" not in pod["spec"]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "fabric", "said"),
+    [
+        pytest.param({"tensor": 2}, {"domainSize": 1}, "over 2 leaves the fabric, which joins 1", id="in a node"),
+        pytest.param({"tensor": 4}, {"domainSize": 4}, "names no topologyKeys", id="over nodes that no label joins"),
+    ],
+)
+def test_no_node_is_bought_for_a_layout_that_no_node_could_hold(parallelism: Raw, fabric: Raw, said: str):
+    fleet = bought(parallelism, fabric=FABRIC | fabric)
+    outcome = fleet.reconcile()
+    assert wrote(outcome.effects) == []
+    status, reason, message = condition(outcome.status, "Placed")
+    assert (status, reason) == ("False", "NoRoom")
+    assert said in message
+
+
+def test_a_rank_that_is_missing_beside_pinned_ones_is_gated_and_joins_them():
+    fleet = grouped()
+    for _ in range(2):
+        fleet.reconcile()
+    leader, lost = members(fleet)
+    del fleet.objects["Pod", lost["metadata"]["name"]]
+    assert wrote(fleet.reconcile().effects) == ["create 1"]
+    assert members(fleet)[1]["spec"]["schedulingGates"] == [{"name": names.PLACED_GATE}]
+    assert wrote(fleet.reconcile().effects) == ["lift 1"]
+    assert pinned_node(members(fleet)[1]) not in ("", pinned_node(leader))
+
+
+def test_a_rank_that_is_missing_of_a_bought_group_is_asked_for_as_the_others_were():
+    fleet = bought({"tensor": 2, "pipeline": 2})
+    fleet.reconcile()
+    name = members(fleet)[1]["metadata"]["name"]
+    made = fleet.objects.pop(("Pod", name))
+    assert wrote(fleet.reconcile().effects) == ["create 1"]
+    assert fleet.objects["Pod", name]["spec"] == made["spec"]
+    assert wrote(plan(fleet.world()).effects) == []
