@@ -90,7 +90,7 @@ e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a ste
 
 .PHONY: e2e-samples
 e2e-samples: prepare ## what is measured of a fleet on a real kubelet: whose page it is, a client's own count, a restarted operator
-	@$(BIN)/pytest --thorough -s tests/e2e/test_samples.py
+	@$(BIN)/pytest --thorough -s tests/e2e/test_samples_for_real.py
 
 .PHONY: e2e-zero
 e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycles, killed activators and operators, a broken image, vLLM
