@@ -14,9 +14,8 @@ from worker_pages import good
 
 PAGE = Sampled().page(worker(), good(9, 1, ttft_s=[0.1] * 10, prompts=[90] * 10)).text
 LINES = [line for line in PAGE.splitlines() if line and not line.startswith("#")]
-NUMBERS = st.sampled_from(["NaN", "+Inf", "-1", "1e400", "1e308", "0x1", "", "1 2", "٣", "1_000"]) | st.floats().map(
-    str
-)
+ODD = ["NaN", "+Inf", "-1", "1e400", "1e308", "0x1", "", "1 2", "٣", "1_000"]
+NUMBERS = st.sampled_from(ODD) | st.floats().map(str)
 EXPOSITION = Exposition()
 
 
@@ -43,13 +42,12 @@ def pages(draw: st.DrawFn) -> str:
 @settings(max_examples=300, deadline=None)
 @given(text=pages())
 def test_a_spoilt_page_is_a_reading_or_a_sentence(text: str):
+    said = ""
     try:
         found = reading(EXPOSITION.found(text), "uid-0", 1.0)
     except PageError as error:
-        assert str(error)
-        assert len(str(error)) < 400
-    else:
-        assert found.pod_uid == "uid-0"
+        said = str(error)
+    assert 0 < len(said) < 400 or found.pod_uid == "uid-0"
 
 
 @settings(max_examples=100, deadline=None)

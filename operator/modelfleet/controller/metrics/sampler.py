@@ -94,6 +94,10 @@ class Direct:
         except (UnreadError, PageError) as error:
             why = str(error)
             self._book.fail(worker.uid, why)
+        except Exception as bug:  # what one pod answers must not end the reading of all others
+            _log.exception("a worker's page met a bug", extra={"pod": worker.name})
+            why = f"reading its page met a bug ({type(bug).__name__})"
+            self._book.fail(worker.uid, why)
         if why is None:
             self.tally.read += 1
             self.tally.failures.pop(worker.uid, None)
