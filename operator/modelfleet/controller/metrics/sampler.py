@@ -69,6 +69,8 @@ class Direct:
         now = asyncio.get_running_loop().time
         began_s = now()
         due = sorted(((self._place(each.uid), each) for each in self._book.workers), key=lambda each: each[0])
+        present = {each.uid for _, each in due}
+        self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in present}
         waiting = iter(due)
         readers = min(CONNECTIONS, len(due))
 
