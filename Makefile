@@ -88,6 +88,10 @@ e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and sch
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
 
+.PHONY: e2e-samples
+e2e-samples: prepare ## what is measured of a fleet on a real kubelet: whose page it is, a client's own count, a restarted operator
+	@$(BIN)/pytest --thorough -s tests/e2e/test_samples_for_real.py
+
 .PHONY: e2e-zero
 e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycles, killed activators and operators, a broken image, vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_zero_for_real.py

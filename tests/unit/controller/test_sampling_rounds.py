@@ -82,6 +82,18 @@ async def test_workers_that_hang_do_not_keep_others_from_being_read():
     assert len(pages.began) >= 20 * 6
 
 
+async def test_a_bug_that_one_page_meets_is_told_of_that_pod_and_ends_nothing():
+    class Broken:
+        async def text(self, worker: Worker) -> str:
+            raise RuntimeError("it is a test")
+
+    book = book_of(3)
+    direct = Direct(book, Broken(), 0.0)
+    await direct.round()
+    failures = {pod.failure for pod in book.samples(KEY).pods.values()}
+    assert (failures, direct.tally.failed) == ({"reading its page met a bug (RuntimeError)"}, 3)
+
+
 @dataclass
 class Triggers:
     woken: list[tuple[float, Key]] = field(default_factory=list)

@@ -69,6 +69,8 @@ class Direct:
         now = asyncio.get_running_loop().time
         began_s = now()
         due = sorted(((self._place(each.uid), each) for each in self._book.workers), key=lambda each: each[0])
+        present = {each.uid for _, each in due}
+        self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in present}
         waiting = iter(due)
         readers = min(CONNECTIONS, len(due))
 
@@ -93,6 +95,10 @@ class Direct:
             why = self._book.take(worker, self._exposition.found(text), asyncio.get_running_loop().time())
         except (UnreadError, PageError) as error:
             why = str(error)
+            self._book.fail(worker.uid, why)
+        except Exception as bug:  # what one pod answers must not end the reading of all others
+            _log.exception("a worker's page met a bug", extra={"pod": worker.name})
+            why = f"reading its page met a bug ({type(bug).__name__})"
             self._book.fail(worker.uid, why)
         if why is None:
             self.tally.read += 1

@@ -17,6 +17,9 @@ from modelfleet.core.scaling.memory import Fault, Finding, Kept
 from modelfleet.core.scaling.observed import Tally
 from modelfleet.core.scaling.samples import WINDOW_S, Samples
 
+EVERY_S = 14.0
+"""Faults are looked for so often: windows of minutes move little within seconds."""
+
 SURE_S = 60.0
 PAUSE_S = 600.0
 MOST_DOUBLINGS = 4

@@ -69,15 +69,15 @@ class Finding:
 @dataclass(frozen=True, kw_only=True)
 class Kept:
     """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last. `slow` is the replica
-    that is replaced, or was the last time; `late` says that requests are late without a load;
-    `given` and `got` are replicas that went to or came from another model.
+    that is replaced, or was the last time; `late` says that requests are late without a load; `given` and `got` are
+    replicas that went to or came from another model. None leaves before `learns_until_s`, by the policy's clock,
+    because the load was not known.
 
-    Of this process alone: `suspect` may be a slow replica; `starting` are replicas whose start is watched; `offset_s`
-    takes its clock to the policy's; `looked_s` and `heard_s` are when workers were last looked at, and when one last
-    said something; `cursors` and `tallies` are what was counted and not yet decided on. Of the last decision, for
-    telling: `need`, `load_rps`, `peak_rps`, `margin`, `now` (its sentence), `binding` (the objective that binds),
-    `evidence` (ended requests behind the margin). `learns_until_s`: none leaves before, by the policy's clock, because
-    the load was not known.
+    Of this process alone: `suspect` may be a slow replica, looked for at `searched_s`; `starting` are replicas whose
+    start is watched; `offset_s` takes its clock to the policy's; `looked_s` and `heard_s` are when workers were last
+    looked at, and when one last said something; `cursors` and `tallies` are what was counted and not yet decided on.
+    Of the last decision, for telling: `need`, `load_rps`, `peak_rps`, `margin`, `now` (its sentence), `binding` (the
+    objective that binds), `evidence` (ended requests behind the margin).
     """
 
     replicas: int
@@ -95,6 +95,7 @@ class Kept:
     cursors: Cursors = field(default_factory=dict)
     tallies: Mapping[str, Tally] = field(default_factory=dict)
     suspect: Finding | None = None
+    searched_s: float = float("-inf")
     slow: Finding | None = None
     late: Finding | None = None
     given: Finding | None = None

@@ -79,6 +79,9 @@ _LABELLED = {
     "modelfleet_engine_kv_tokens": ("kv", "kv"),
     "modelfleet_promise_info": ("promise", "promise"),
 }
+_MOST = 1e15
+"""No counter of a worker gets there: a million tokens a second for thirty years."""
+
 _APART = ("longer", "first_caller")
 _SECONDS = ("step_s",)
 
@@ -132,7 +135,7 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
     """The reading of pod `pod_uid` at `at_s`. Raises PageError for numbers that no page of ours has."""
     draft = _Draft()
     for where, value in found.items():
-        if not isfinite(value) or value < 0:
+        if not isfinite(value) or not 0 <= value <= _MOST:
             raise PageError(f"{where.part} is {value:g}, and nothing on the page can be")
         draft.take(where, value)
     try:

@@ -206,6 +206,9 @@ def _with_grants(case: Case, kept: Kept) -> Kept:
 
 
 def _with_faults(case: Case, kept: Kept, clock_s: float) -> Kept:
+    if clock_s - kept.searched_s < faults.EVERY_S:
+        return kept
+    kept = replace(kept, searched_s=clock_s)
     knees = max(1, len(case.seats.serving)) * (case.plan.planned.hosted.knee_rps if case.plan.planned else 1.0)
     look = faults.Look(
         promise=case.promise,
