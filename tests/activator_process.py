@@ -58,11 +58,16 @@ class Activator:
 
 @asynccontextmanager
 async def running_activator(
-    kubeconfig: Path, *flags: str, pod: str = "activator-a", address: str = HERE
+    kubeconfig: Path, *flags: str, pod: str = "activator-a", address: str = HERE, pod_ip: str = ""
 ) -> AsyncIterator[Activator]:
-    """Starts one and waits until it is ready."""
+    """Starts one that listens on an address and waits until it is ready; `pod_ip`: what it writes into slices."""
     admin = free_port()
-    variables = {"POD_NAME": pod, "POD_NAMESPACE": "modelfleet-system", "POD_IP": address, "PATH": os.environ["PATH"]}
+    variables = {
+        "POD_NAME": pod,
+        "POD_NAMESPACE": "modelfleet-system",
+        "POD_IP": pod_ip or address,
+        "PATH": os.environ["PATH"],
+    }
     own = (f"--kubeconfig={kubeconfig}", f"--host={address}", f"--metrics-host={HERE}", f"--metrics-port={admin}")
     brisk = ("--propagation-seconds=0.2", "--comment-seconds=0.3", *flags)
     command = [sys.executable, "-m", "modelfleet.activator.main", *own, *brisk]

@@ -13,12 +13,13 @@ import yaml
 from fleet import Fleet
 from rights import granted, used
 
-from activator_process import HERE, Client, clients, free_port, running_activator, until
+from activator_process import Client, clients, free_port, running_activator, until
 from modelfleet.api import names
 from modelfleet_local import Cluster
 from modelfleet_local import fleet as installing
 
 POD = "activator-a"
+POD_IP = "192.0.2.1"  # an EndpointSlice takes no loopback address
 FIELDS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy")
 STATUS = {"apiVersion": names.API_VERSION, "kind": names.DEPLOYMENT_KIND}
 
@@ -114,8 +115,8 @@ def endpoints(fleet: Fleet) -> list[str]:
 
 async def test_an_activator_may_do_all_that_it_does_and_does_all_that_it_may(account: Account, model: int) -> None:
     fleet = account.fleet
-    async with running_activator(account.kubeconfig, pod=POD) as activator, clients() as session:
-        await until(lambda: endpoints(fleet) == [HERE])
+    async with running_activator(account.kubeconfig, pod=POD, pod_ip=POD_IP) as activator, clients() as session:
+        await until(lambda: endpoints(fleet) == [POD_IP])
         asking = Client(session, model, "chat").complete()
         held = asyncio.create_task(asking)
         await until(lambda: demand(fleet) == {"activator-b": 4, POD: 1})
@@ -135,7 +136,7 @@ def test_an_activator_writes_its_own_fields_and_nothing_else(account: Account, m
     own = {"activator": POD, "waiting": 1, "at": "2026-01-01T00:00:00Z"}
     other = {"activator": "activator-c", "waiting": 1, "at": "2026-01-01T00:00:00Z"}
     ours, slice_of_kubernetes = names.activator_slice("chat"), "other"
-    endpoint = [{"addresses": [HERE]}]
+    endpoint = [{"addresses": [POD_IP]}]
 
     assert "serverside-applied" in account.apply_status({"demand": [own]})
     assert "an activator writes nothing of a status but status.demand" in account.apply_status(

@@ -44,7 +44,7 @@ from modelfleet.core.activation.slices import ready_addresses
 _log = logging.getLogger("modelfleet.activator.main")
 
 _LOOK_S = 0.05
-_OTHER_FILES = 1000  # ports, watches, connections that carry no request
+_SHARE_PERCENT = 60  # of the open files, for requests that are held; the others are for those that pass, which take two
 
 
 class UnusableError(Exception):
@@ -266,11 +266,10 @@ def _token(path: str | None) -> str:
 
 
 def _with_files(options: Options) -> Options:
-    """As many open files as the process may have, and no more requests held than they suffice for: each takes one, and
-    one more while it is handed on."""
+    """As many open files as the process may have, and no more requests held than they suffice for."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    fit = max(1, (most - _OTHER_FILES) // 2)
+    fit = max(1, most * _SHARE_PERCENT // 100)
     if most == resource.RLIM_INFINITY or options.limits.requests <= fit:
         return options
     _log.warning("at most %d requests are held, because the process may open %d files", fit, most)

@@ -119,6 +119,13 @@ def test_wanted_endpoints(present: Any, alive: frozenset[str] | None, listens: b
     assert wanted_endpoints(stored, OWN, alive, listens=listens) == wanted
 
 
+def test_a_slice_of_the_other_family_of_addresses_is_left_alone() -> None:
+    stored = {**activator_slice("chat", 20001), "addressType": "IPv6"}
+
+    assert wanted_endpoints(stored, OWN, None, listens=True) is None
+    assert wanted_endpoints(stored, Own("fd00::1", "a", "b"), None, listens=True) is not None
+
+
 @pytest.mark.parametrize(
     "waiting, told, seen, now_s, step, wait_s",
     [

@@ -69,8 +69,10 @@ def wanted_endpoints(
     """What the slice should hold, in the order of addresses; None where it does.
 
     `alive`: the activators that live, None where that is not known, and then none is taken out. `listens`: this
-    activator answers on the model's port.
+    activator answers on the model's port. A slice of the other family of addresses is none of ours.
     """
+    if (raw.text(endpoint_slice, "addressType") == "IPv6") != (":" in own.address):
+        return None
     present = list(raw.items(endpoint_slice, "endpoints"))
     others = [e for e in present if own.address not in _addresses(e)]
     kept = [e for e in others if alive is None or alive & set(_addresses(e))]
