@@ -9,6 +9,7 @@ import contextlib
 import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
 import aiohttp
 import httpx
@@ -39,7 +40,11 @@ class Scraper:
     """One transport for all pods; see `scraper`. Without a client around it nothing follows, remembers or adds."""
 
     def __init__(self, transport: AiohttpTransport, port: int, timeout_s: float) -> None:
-        self._transport, self._port, self._timeout_s = transport, port, timeout_s
+        self._transport, self._timeout_s = transport, timeout_s
+        # A request is the same each time, and making one costs as much as reading its answer.
+        self._request = lru_cache(maxsize=16384)(
+            lambda host: httpx.Request("GET", f"http://{host}:{port}/metrics", headers=_HEADERS)
+        )
 
     async def text(self, worker: Worker) -> str:
         """The page of a worker. Raises UnreadError."""
@@ -52,8 +57,7 @@ class Scraper:
             raise UnreadError(f"its page cannot be read ({type(error).__name__})") from error
 
     async def _body(self, worker: Worker) -> bytes:
-        request = httpx.Request("GET", f"http://{worker.host}:{self._port}/metrics", headers=_HEADERS)
-        response = await self._transport.handle_async_request(request)
+        response = await self._transport.handle_async_request(self._request(worker.host))
         try:
             if response.status_code != httpx.codes.OK:
                 raise UnreadError(f"its page answers with status {response.status_code}")
