@@ -96,6 +96,10 @@ e2e-samples: prepare ## what is measured of a fleet on a real kubelet: whose pag
 e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycles, killed activators and operators, a broken image, vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_zero_for_real.py
 
+.PHONY: e2e-scaling
+e2e-scaling: prepare ## the number of replicas under a real load: step, burst, restart, a slow replica, decay (half an hour)
+	@$(BIN)/pytest --thorough -s tests/e2e/test_scaling_for_real.py
+
 .PHONY: bench-weights
 bench-weights: setup ## what a fetch costs in time and processor time for a gigabyte
 	@PYTHONPATH=tests $(PY) -m benchmarks.weights
