@@ -102,6 +102,10 @@ def test_only_workers_that_kubernetes_lists_as_ready_serve() -> None:
         pytest.param([OTHER], None, True, [MINE, OTHER], id="others stay while nobody knows who lives"),
         pytest.param([OTHER], frozenset({"10.0.0.1", "10.0.0.2"}), True, [MINE, OTHER], id="one that lives stays"),
         pytest.param([OTHER], frozenset({"10.0.0.1"}), True, [MINE], id="one that is gone is taken out"),
+        pytest.param([OTHER], frozenset({"10.0.0.2"}), True, None, id="it does not enter before it is ready"),
+        pytest.param([MINE, OTHER], frozenset({"10.0.0.2"}), True, [OTHER], id="nor stays when it is not"),
+        pytest.param([OTHER], frozenset({"10.0.0.3"}), True, [MINE], id="unless there is no other that is"),
+        pytest.param([MINE, OTHER], frozenset(), True, None, id="where none is ready all stay"),
         pytest.param([MINE, OTHER], None, False, [OTHER], id="it leaves, the other stays"),
         pytest.param(
             [{**MINE, "targetRef": {"name": "activator-before"}}],

@@ -68,16 +68,18 @@ def wanted_endpoints(
 ) -> list[Mapping[str, Any]] | None:
     """What the slice should hold, in the order of addresses; None where it does.
 
-    `alive`: the activators that live, None where that is not known, and then none is taken out. `listens`: this
-    activator answers on the model's port. A slice of the other family of addresses is none of ours.
+    `alive`: the activators that are ready; None or none at all: nobody knows better than they themselves, so none is
+    taken out. `listens`: this activator answers on the model's port; it enters once it is ready, or if there is no
+    other. A slice of the other family of addresses is none of ours.
     """
     if (raw.text(endpoint_slice, "addressType") == "IPv6") != (":" in own.address):
         return None
     present = list(raw.items(endpoint_slice, "endpoints"))
     others = [e for e in present if own.address not in _addresses(e)]
-    kept = [e for e in others if alive is None or alive & set(_addresses(e))]
+    kept = [e for e in others if not alive or alive & set(_addresses(e))]
+    enters = listens and (not alive or own.address in alive or not kept)
     mine = next((e for e in present if own.address in _addresses(e) and _is_same(e, own)), None)
-    wanted = kept + ([mine or _endpoint(own)] if listens else [])
+    wanted = kept + ([mine or _endpoint(own)] if enters else [])
     wanted.sort(key=lambda e: _addresses(e))
     stored = sorted(present, key=lambda e: _addresses(e))
     return None if wanted == stored else wanted
