@@ -92,10 +92,14 @@ def scalers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({raw.text(entry, "manager") for entry in entries if raw.at(entry, *path) is not None}))
 
 
+_SCALERS = {"kube-controller-manager": "a HorizontalPodAutoscaler (KEDA makes them too)"}
+"""What is behind managers of the scale subresource that name themselves after something else."""
+
+
 def _ignored(scaling: Scaling, held: int, by: tuple[str, ...]) -> str:
     """A sentence about a wish for another number outside mode Manual. The default, written by nobody, is no wish."""
     default = Scaling.model_fields["replicas"].default
     if scaling.replicas == held or (not by and scaling.replicas == default):
         return ""
-    who = f", written by {', '.join(by)}," if by else ""
+    who = f", written by {', '.join(_SCALERS.get(name, name) for name in by)}," if by else ""
     return f"replicas {scaling.replicas}{who} is ignored: mode is {scaling.mode}; set mode Manual to scale by hand"

@@ -197,3 +197,35 @@ def test_when_all_are_late_without_a_load_none_is_replaced_none_is_bought_and_it
     assert fleet.replicas == 4
     assert set(fleet.fleet.pods()) == pods
     assert len(fleet.events("LateWithoutLoad")) == 1
+
+
+def test_a_foreign_autoscaler_is_named_and_not_followed() -> None:
+    fleet = sampled().run(60, 1.0)
+    fleet.fleet.deployment["spec"]["scaling"]["replicas"] = 7
+    fleet.fleet.deployment["metadata"]["managedFields"] = [
+        {
+            "manager": "kube-controller-manager",
+            "subresource": "scale",
+            "fieldsV1": {"f:spec": {"f:scaling": {"f:replicas": {}}}},
+        }
+    ]
+
+    fleet.run(120)
+
+    (note,) = set(fleet.events("ReplicasIgnored"))
+    assert "replicas 7, written by a HorizontalPodAutoscaler" in note
+    assert fleet.replicas == 1
+
+
+def test_several_objectives_name_the_one_that_binds() -> None:
+    fleet = sampled()
+    second = {**fleet.fleet.deployment["spec"]["objectives"][0], "name": "batch", "share": "50%"}
+    fleet.fleet.deployment["spec"]["objectives"].append(second)
+    fleet.run(30)
+    fleet.run(120, _at(fleet, 0.4), "interactive")
+    assert fleet.kept is not None
+    one_rps = fleet.kept.load_rps
+    fleet.run(120, _at(fleet, 0.4), "batch")
+
+    assert fleet.kept.binding == "interactive"
+    assert fleet.kept.load_rps == pytest.approx(2 * one_rps, rel=0.1)
