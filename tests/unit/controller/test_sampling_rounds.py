@@ -82,6 +82,15 @@ async def test_workers_that_hang_do_not_keep_others_from_being_read():
     assert len(pages.began) >= 20 * 6
 
 
+async def test_workers_that_cannot_be_read_are_told_in_one_line_a_minute(caplog):
+    caplog.set_level("INFO")
+    await run_for(130, Direct(book_of(50), Pages(), 5.0).run())
+    lines = [record.getMessage() for record in caplog.records if "could not be read" in record.getMessage()]
+    assert len(lines) == 3
+    assert lines[0].startswith("50 of 50 workers could not be read, the first chat-1a2b3c4d-")
+    assert lines[0].endswith(": it is a test")
+
+
 async def test_a_bug_that_one_page_meets_is_told_of_that_pod_and_ends_nothing():
     class Broken:
         async def text(self, worker: Worker) -> str:

@@ -6,7 +6,7 @@ A round that takes longer than the interval is followed by the next at once; a p
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from zlib import crc32
@@ -27,6 +27,9 @@ WAKE_S = 15.0
 WAKES_PER_S = 10.0
 """Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
 turn of each comes every 100 s."""
+
+
+_TELL_S = 60.0
 
 
 class Pages(Protocol):
@@ -54,6 +57,7 @@ class Direct:
         self._book, self._pages, self._interval_s = book, pages, interval_s
         self.tally = tally or Tally()
         self._exposition = Exposition()
+        self._told_s = -_TELL_S
 
     async def run(self) -> None:
         """Rounds without end."""
@@ -83,6 +87,7 @@ class Direct:
                 await self.read(worker)
 
         await asyncio.gather(*(reader() for _ in range(readers)))
+        self._tell(due)
 
     def _place(self, uid: str) -> float:
         return crc32(uid.encode()) / 2**32 * self._interval_s * 0.9
@@ -105,13 +110,16 @@ class Direct:
             self.tally.failures.pop(worker.uid, None)
         else:
             self.tally.failed += 1
-            self._tell(worker, why)
-
-    def _tell(self, worker: Worker, why: str) -> None:
-        """Once, and again if the reason is another."""
-        if self.tally.failures.get(worker.uid) != why:
             self.tally.failures[worker.uid] = why
-            _log.info("a worker could not be read: %s", why, extra={"pod": worker.name})
+
+    def _tell(self, due: Sequence[tuple[float, Worker]]) -> None:
+        """A line for all that could not be read, seldom: a node that is away takes many with it."""
+        now_s = asyncio.get_running_loop().time()
+        failed = [worker for _, worker in due if worker.uid in self.tally.failures]
+        if failed and now_s - self._told_s >= _TELL_S:
+            self._told_s = now_s
+            first = f"{failed[0].name}: {self.tally.failures[failed[0].uid]}"
+            _log.info("%s of %s workers could not be read, the first %s", len(failed), len(due), first)
 
 
 class Fleet(Protocol):
