@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import stand_in_installation
@@ -21,6 +22,7 @@ OBJECTIVE = {
     "load": {"requestsPerSecond": 1000},
     "lengths": LENGTHS,
 }
+OPERATORS = "app.kubernetes.io/name=modelfleet"
 OWN_PAGE = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8001/metrics').read().decode())"
 
 
@@ -92,10 +94,53 @@ def test_an_operator_that_was_restarted_says_that_it_does_not_know_yet_and_then_
     with load(measured) as client:
         measured.wait_for(NAME, "ObjectivesMet", "True", "ShareKept", timeout_s=240)
         pods = [pod["metadata"]["uid"] for pod in measured.pods(NAME)]
-        of_operator = ("-n", fleet.SYSTEM_NAMESPACE, "delete", "pods", "-l", "app.kubernetes.io/name=modelfleet")
+        of_operator = ("-n", fleet.SYSTEM_NAMESPACE, "delete", "pods", "-l", OPERATORS)
         done = measured.cluster.kubectl(*of_operator, "--wait=false")
         assert done.returncode == 0, done.stderr
         measured.wait_for(NAME, "ObjectivesMet", "Unknown", timeout_s=180)
         measured.wait_for(NAME, "ObjectivesMet", "True", "ShareKept", timeout_s=240)
     assert client["failed"] == []
     assert [pod["metadata"]["uid"] for pod in measured.pods(NAME)] == pods, "nothing was replaced for it"
+
+
+@contextmanager
+def cut_off(site):
+    """The operator's pods reach no worker's page for the time of the block; all else goes on."""
+    selected = ("-n", fleet.SYSTEM_NAMESPACE, "get", "pods", "-l", OPERATORS, "-o", "json")
+    pods = json.loads(site.cluster.kubectl(*selected).stdout)["items"]
+    inside = [["nsenter", f"--target={process_of(pod['metadata']['uid'])}", "--net", "--"] for pod in pods]
+    rule = ["OUTPUT", "-p", "tcp", "--dport", "8001", "-j", "DROP"]
+    for argv in inside:
+        subprocess.run([*argv, "iptables", "-I", *rule], check=True)
+    try:
+        yield
+    finally:
+        for argv in inside:
+            subprocess.run([*argv, "iptables", "-D", *rule], check=True)
+
+
+def process_of(uid):
+    """The id of the operator's process in a pod: the kubelet's mounts show which pod a process is in."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, mounts = (folder / "cmdline").read_bytes(), (folder / "mountinfo").read_text()
+        except OSError:
+            continue
+        if b"modelfleet-operator" in command and f"/pods/{uid}/" in mounts:
+            return int(folder.name)
+    raise AssertionError(f"no process of pod {uid}")
+
+
+def test_metrics_that_are_cut_off_are_no_data_change_nothing_and_come_back(measured):
+    with load(measured) as client:
+        measured.wait_for(NAME, "ObjectivesMet", "True", "ShareKept", timeout_s=240)
+        before = [pod["metadata"]["uid"] for pod in measured.pods(NAME)]
+        with cut_off(measured):
+            message = measured.wait_for(NAME, "ObjectivesMet", "Unknown", "NoData", timeout_s=180)
+            assert goodput(measured) == {}
+            time.sleep(60)
+            assert measured.condition(NAME, "ObjectivesMet")["reason"] == "NoData"
+        measured.wait_for(NAME, "ObjectivesMet", "True", "ShareKept", timeout_s=240)
+    print(message)
+    assert client["failed"] == []
+    assert [pod["metadata"]["uid"] for pod in measured.pods(NAME)] == before
