@@ -43,7 +43,7 @@ LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS, BUDGETS, POLICIES)
-_KINDS = (DEPLOYMENTS, CLASSES, PROFILES, NODES, *CHILDREN, EVENTS, LEASES, CRDS)
+_KINDS = (DEPLOYMENTS, CLASSES, PROFILES, NODES, *CHILDREN, SLICES, EVENTS, LEASES, CRDS)
 _RESOURCES = {(r.api_version, r.kind): r for r in _KINDS}
 
 

@@ -16,11 +16,11 @@ from modelfleet.controller.handlers import Echoes
 from modelfleet.controller.options import OptionsError, parse
 from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Forget
+from modelfleet.core.effects import Create, Delete, Forget
 from modelfleet.core.handshake import free_port
 from modelfleet.core.scaling.zero_kept import FIRST_PORT, PORTS
 from modelfleet.core.snapshot import World
-from zero_site import to_zero
+from zero_site import Site, to_zero
 
 KEY = Key("team", "chat")
 OURS = json.dumps({"uid": "uid-of-chat", "activator": "a1"}).encode()
@@ -189,6 +189,28 @@ async def test_the_operator_never_writes_what_waits() -> None:
     assert await writer.write(of, {"replicas": 2, "demand": demand}) is not None
     (written,) = cluster.all_of(DEPLOYMENTS.plural)
     assert written["status"] == {"replicas": 2}
+
+
+async def test_every_write_of_the_way_to_zero_and_back_reaches_the_cluster() -> None:
+    cluster, site = FakeCluster("team"), Site()
+    stored = cluster.put({**site.deployment, "status": {}})
+    site.deployment = {**site.deployment, "metadata": {**site.deployment["metadata"], "uid": stored["metadata"]["uid"]}}
+    kinds = set()
+    for _ in range(40):
+        effects = site.look().effects
+        made = [each for each in effects if isinstance(each, Create | Delete) and _kind(each) == "EndpointSlice"]
+        kinds |= {type(each).__name__ for each in made}
+        for each in made:
+            assert (await execute(cluster, KEY, [each])).stale is None or isinstance(each, Delete)
+        if site.state == "AtZero":
+            site.hold("a1", 1)
+        site.tick(10)
+
+    assert kinds == {"Create", "Delete"}
+
+
+def _kind(effect: Create | Delete) -> str:
+    return effect.kind if isinstance(effect, Delete) else str(effect.manifest["kind"])
 
 
 async def test_a_dead_activators_entry_is_taken_out_in_its_name_and_no_other() -> None:
