@@ -48,6 +48,7 @@ class _Exchange:
     body: bytes | None = None
     begun: web.StreamResponse | None = None
     place: Place | None = None
+    invited: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -97,7 +98,9 @@ class Front:
 
     async def _aside(self, request: web.BaseRequest, line: Line) -> web.StreamResponse:
         exchange = _Exchange(request, line, asyncio.get_running_loop().time(), at_zero=False)
-        exchange.body = await request.read() if line.workers else b""
+        if line.workers:
+            await _invite(exchange)
+            exchange.body = await request.read()
         for _ in range(len(line.workers)):
             worker = line.any_worker()
             if worker is None:
@@ -159,6 +162,7 @@ class Front:
     async def _read(self, exchange: _Exchange, place: Place) -> Verdict | None:
         """The body, as far as it may be held; a refusal that comes meanwhile ends it."""
         pieces = []
+        await _invite(exchange)
         async for piece in exchange.request.content.iter_any():
             refused = exchange.line.grow(place, len(piece))
             if refused is not None:
@@ -183,19 +187,20 @@ class Front:
     async def _read_short(self, exchange: _Exchange, worker: Worker) -> None:
         """Reads a short body; a long one is left to be passed on as it comes."""
         length = exchange.request.content_length
-        if length is not None and length <= _WHOLE_BYTES:
-            try:
+        try:
+            await _invite(exchange)
+            if length is not None and length <= _WHOLE_BYTES:
                 exchange.body = await exchange.request.read()
-            except BaseException:
-                exchange.line.done(worker)
-                raise
+        except BaseException:
+            exchange.line.done(worker)
+            raise
 
     async def _through(self, exchange: _Exchange, worker: Worker) -> web.StreamResponse:
         """To a worker and back. Raises NotConnectedError, then the request may go elsewhere."""
         request, line = exchange.request, exchange.line
         spent_s = asyncio.get_running_loop().time() - exchange.arrived_s
         headers = handed_on(request.headers.items(), self._terms.token, spent_s, at_zero=exchange.at_zero)
-        body = exchange.body if exchange.body is not None else request.content.iter_any()
+        body = (exchange.body or None) if exchange.body is not None else request.content.iter_any()
         target = request.raw_path if request.raw_path.startswith("/") else request.rel_url.raw_path_qs
         out = passing.Outgoing(request.method, target, request.path, headers, body)
         try:
@@ -232,6 +237,16 @@ def _port(request: web.BaseRequest) -> int:
     """The port that the client came to."""
     name = request.get_extra_info("sockname")
     return int(name[1]) if name else 0
+
+
+async def _invite(exchange: _Exchange) -> None:
+    """Asks for the body where the client waits to be asked (RFC 9110, 10.1.1); who is refused need not send it."""
+    asked = exchange.request.headers.get("Expect", "").lower() == "100-continue"
+    if asked and not exchange.invited and exchange.request.version >= (1, 1):
+        exchange.invited = True
+        writer = exchange.request.writer
+        await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        writer.output_size = 0  # none of it is the answer's
 
 
 def _unsized(request: web.BaseRequest, response: web.StreamResponse) -> None:

@@ -190,6 +190,33 @@ async def test_when_the_model_is_deleted_nobody_waits_any_longer(session: aiohtt
     assert (answer.status, "Retry-After" in answer.headers) == (404, False)
 
 
+async def test_a_client_that_waits_to_be_asked_for_its_body_is_asked_if_it_is_held_and_refused_at_once_if_not() -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+
+    async def begin(port: int) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(HERE, port)
+        writer.write(head)
+        return await reader.readuntil(b"\r\n"), reader, writer
+
+    async with door() as at, worker() as behind:
+        asked, reader, writer = await begin(at.port)
+        writer.write(b"{}")
+        await waiting(at)
+        at.serve(behind)
+        await reader.readuntil(b"\r\n")
+        answered = await reader.readuntil(b"\r\n")
+        assert behind.got[0][3] == b"{}"
+        assert "expect" not in behind.headers
+        writer.close()
+        at.serve()
+        at.learn(refusal=NO_ROOM)
+        refused, _, writer = await begin(at.port)
+        writer.close()
+    assert asked == b"HTTP/1.1 100 Continue\r\n"
+    assert answered == b"HTTP/1.1 200 OK\r\n"
+    assert refused.startswith(b"HTTP/1.1 503")
+
+
 async def test_a_worker_is_given_no_more_than_it_works_on(session: aiohttp.ClientSession) -> None:
     may_end = asyncio.Semaphore(0)
 

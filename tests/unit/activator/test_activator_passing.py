@@ -39,6 +39,13 @@ async def test_body_query_and_headers_reach_the_worker_as_they_were_sent(session
     assert "user-agent" in behind.headers
 
 
+async def test_a_request_without_a_body_stays_one(session: aiohttp.ClientSession) -> None:
+    async with door() as at, worker() as behind:
+        at.serve(behind)
+        assert (await Client(session, at.port, MODEL).get("/v1/models")).status == 200
+    assert not {"content-length", "transfer-encoding"} & behind.headers.keys()
+
+
 async def test_a_body_of_unknown_length_and_a_long_one_pass_whole(session: aiohttp.ClientSession) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(30):
