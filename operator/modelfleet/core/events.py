@@ -53,6 +53,8 @@ def _of_conditions(s: Situation, said: Mapping[ConditionType, Verdict]) -> Itera
             continue
         if (kind, verdict.reason) == (ConditionType.AVAILABLE, Reason.STARTING):
             continue  # Progressing tells it when the pods have their nodes
+        if (kind, verdict.reason) == (ConditionType.PROGRESSING, Reason.AT_ZERO):
+            continue  # Available told it when the last replica was taken out of the Service
         bad = verdict.status is ConditionStatus.FALSE and verdict.reason not in _CALM
         yield Event("Warning" if bad else "Normal", str(verdict.reason), verdict.message)
 

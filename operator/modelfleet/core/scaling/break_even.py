@@ -40,7 +40,7 @@ def advice(record: Record) -> str:
         kept = "saved" if hours >= 0 else "cost"
         share = min(1.0, record.at_zero_s / record.span_s)
         said.append(
-            f"at zero {share:.0%} of {_span(record.span_s)}, woken {record.wakes} times, which {kept}"
+            f"at zero {share:.0%} of {_span(record.span_s)}, woken {_times(record.wakes)}, which {kept}"
             f" {abs(hours):.3g} accelerator-hours net of the starts"
         )
     if record.start_p50_s is not None and record.start_p90_s is not None:
@@ -62,4 +62,8 @@ def spoken(seconds: float) -> str:
 
 def _span(seconds: float) -> str:
     days = seconds / 86_400
-    return f"the last {days:.3g} days" if days >= 1 else f"the last {seconds / 3600:.3g} hours"
+    return f"the last {days:.3g} days" if days >= 1 else f"the last {spoken(seconds)}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
