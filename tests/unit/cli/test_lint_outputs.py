@@ -56,7 +56,7 @@ def test_sarif_names_tool_rules_and_each_fault_with_its_place(capsys: Captured, 
         "region": {"startLine": line_of(faulty, "minReplicas"), "startColumn": 5},
     }
     assert place["logicalLocations"][0]["fullyQualifiedName"] == "spec.scaling.minReplicas"
-    assert results[1]["message"]["text"].startswith("spec.scaling.minReplicas: minReplicas must be at least 1")
+    assert results[1]["message"]["text"].startswith("spec.scaling.minReplicas: minReplicas 0 needs toZero")
 
 
 def test_sarif_without_faults_has_no_results_and_succeeds(capsys: Captured, tmp_path: Path) -> None:
