@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.api.schedules import Cron, DurationUpToAWeek, Schedule, TimeZone
+from modelfleet.core.scaling import memory as remembered
 from modelfleet.core.scaling.ledger import CHUNK, Ledger, cut, dumped, loaded, replay
 from modelfleet.core.scaling.policy import Memory, Sample, Terms
 from modelfleet.core.scaling.schedule import in_force, next_change_s
@@ -26,6 +28,13 @@ TERMS = Terms(
     max_replicas=1000,
 )
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+_KEYS = (
+    *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "learnsUntil_s", "shown", "changes", "findings"),
+    *("ledger", "version", "base", "rows", "shared", "history", "bins", "slots", "log_margin", "last_s", "needs"),
+    *("at", "inputs", "reason", "fault", "about", "sentence", "at_s", "terms", "lows", "highs", "keep"),
+)
 
 
 def inputs(now_s: float, arrivals: int, current: int, low: int, high: int, *, keep: str = "") -> Inputs:
@@ -178,3 +187,21 @@ def test_nothing_changes_before_the_time_that_is_told(now: datetime) -> None:
     before = at + timedelta(seconds=left_s - 1)
 
     assert (in_force(schedules, at, 120.0) is None) == (in_force(schedules, before, 120.0) is None)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 10**6) | st.floats() | st.sampled_from(["nan", "inf", "x", "LoadGrew"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(_KEYS), _JSON, max_size=8))
+def test_whatever_somebody_wrote_into_the_memory_a_process_starts_from_it(stored: dict[str, Any]) -> None:
+    kept = remembered.loaded(stored, 3)
+
+    if kept is not None:
+        assert kept.replicas >= 0
+        json.dumps(remembered.dumped(kept))
+        weigh(inputs(kept.clock_s + 5.0, 10, 3, 1, 9), kept.ledger.memory)

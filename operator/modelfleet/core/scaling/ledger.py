@@ -114,15 +114,25 @@ def dumped(ledger: Ledger) -> dict[str, Any]:
 
 def loaded(value: Mapping[str, Any]) -> Ledger | None:
     """The ledger of JSON values, its memory made by replaying it; None where they are not one of this version."""
-    if raw.integer(value, "version") != VERSION:
+    if raw.integer(value, "version") != VERSION or _has_nan(value):
         return None
     try:
         base = _MEMORY.validate_python(raw.mapping(value, "base"))
         shared = list(value.get("shared", ()))
         rows = tuple(_row(item, shared) for item in raw.items(value, "rows"))
-    except (ValidationError, ValueError, KeyError, IndexError, TypeError):
-        return None
-    return replace(replay(Ledger(base=base, rows=rows))[1], rows=rows)
+        if len(rows) > 2 * CHUNK:
+            return None
+        return replace(replay(Ledger(base=base, rows=rows))[1], rows=rows)
+    except (ValidationError, ValueError, KeyError, IndexError, TypeError, ArithmeticError):
+        return None  # somebody edited it
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_nan, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_nan, value))
+    return value != value or (isinstance(value, str) and value.strip().lower().lstrip("+-") == "nan")
 
 
 def rounded(memory: Memory) -> Memory:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -187,10 +188,12 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
     starts: tuple[float, ...] = ()
     listed = stored.get("starts_s")
     for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, int | float) and not isinstance(each, bool):
-            starts = with_start(starts, float(each))
-    mean, until = stored.get("inputMean"), stored.get("learnsUntil_s")
-    learns_until_s = float(until) if isinstance(until, int | float) else LEARN_S
+        seconds = _number(each)
+        if seconds is not None:
+            starts = with_start(starts, seconds)
+    mean, until_s = _number(stored.get("inputMean")), _number(stored.get("learnsUntil_s"))
+    clock_s = (ledger.memory.last_s or 0.0) if ledger else 0.0
+    learns_until_s = min(until_s, clock_s + LEARN_S) if until_s is not None else LEARN_S
     if replicas < 0 or ledger is None:
         ledger = (
             Ledger(memory=replace(ledger.memory, needs=()), base=replace(ledger.memory, needs=())) if ledger else None
@@ -202,7 +205,7 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         changes=tuple(filter(None, map(_change, raw.items(stored, "changes"))))[-CHANGES:],
         ledger=ledger or Ledger(),
         starts_s=starts,
-        input_mean=float(mean) if isinstance(mean, int | float) and mean > 0 else 0.0,
+        input_mean=max(0.0, mean or 0.0),
         evidence=max(0, raw.integer(stored, "evidence")),
         learns_until_s=learns_until_s,
         slow=_finding(stored, Fault.SLOW_REPLICA),
@@ -221,6 +224,12 @@ def _finding(stored: Mapping[str, Any], fault: Fault) -> Finding | None:
 
 
 _FINDING = TypeAdapter(Finding)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return float(value)
+    return None
 
 
 def _of_change(change: Change) -> dict[str, Any]:

@@ -35,6 +35,9 @@ from modelfleet.core.scaling.weighing import Inputs, Limit, Weighed, clipped
 TICK_S = 4.0
 """Decisions are made at most so often: a little less than the interval of looking at workers."""
 
+SILENT_S = 30.0
+"""So long nothing is said about it that nobody says anything: a process that starts has not looked yet."""
+
 SAFE_AFTER_S = 600.0
 """Without any data for so long, the declared load is taken to be there."""
 
@@ -265,6 +268,8 @@ def _without_data(case: Case, kept: Kept) -> Kept:
     heard_s = kept.heard_s if kept.heard_s is not None else kept.looked_s
     kept = replace(kept, heard_s=heard_s)
     silent_s = case.samples.at_s - heard_s if heard_s is not None else 0.0
+    if silent_s < SILENT_S:
+        return _in_bounds(case, kept)
     planned = case.plan.planned.replicas if case.plan.planned else 1
     safe = silent_s >= SAFE_AFTER_S
     wish = max(kept.replicas, planned) if safe else kept.replicas
