@@ -24,7 +24,7 @@ from benchmarks.activator.traffic import HOST, Client, Figures, request_of
 from benchmarks.goodput.docs_section import write
 
 CONCURRENCIES = (1, 64, 1024)
-ROUNDS, SECONDS = 3, 8.0
+ROUNDS, SECONDS = 3, 6.0
 RATE_CLIENTS = 64
 HELD, BODY_BYTES = 10_000, 4096
 WAKES = 20

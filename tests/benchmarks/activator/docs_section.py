@@ -18,7 +18,8 @@ def section(results: Mapping[str, Any]) -> list[str]:
         f"`make bench-activator`: an engine of twenty events a stream, 0.1 s apart, its clients and the proxy between"
         f" them on one machine, {results['nginx'].partition('/')[2]} of nginx",
         "with one worker beside our one process; medians of rounds in turn. Load average of the machine at the end:"
-        f" {results['loadAverage']:.1f}. Run at {results['at']}.",
+        f" {results['loadAverage']:.1f}; where that is above its processors, CPU time is what can be compared. Run at"
+        f" {results['at']}.",
         "",
         "| requests | at a time | way | requests/s | first byte, ms, median / p95 | added to the median, ms"
         " | CPU of the proxy, us a request | failed |",
