@@ -20,7 +20,7 @@ from modelfleet.core.snapshot import World
 from planner_worlds import PlannedFleet, planned
 
 STEP_S = 5.0
-INPUT_TOKENS, OUTPUT_TOKENS = 400, 100
+INPUT_TOKENS, OUTPUT_TOKENS = 143, 71
 
 
 def sampled_deployment(**scaling: Any) -> Raw:

@@ -37,7 +37,7 @@ def _state(fleet: Sampled) -> dict[str, Any]:
         pytest.param("Not more: maxReplicas allows 3", id="why there are not more"),
         pytest.param("One less: a load to be expected below", id="what would give one back"),
         pytest.param("decided again every 5 s", id="when it looks again"),
-        pytest.param("1 → 3", id="the last changes"),
+        pytest.param("→ 3 ", id="the last changes"),
     ],
 )
 def test_the_number_is_explained_by(words: str, burst: Sampled) -> None:

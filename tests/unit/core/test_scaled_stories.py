@@ -19,6 +19,7 @@ def test_a_step_up_is_followed_within_a_minute_and_the_change_is_told() -> None:
     assert fleet.replicas >= 4
     assert fleet.decision["reason"] in ("LoadGrew", "BacklogGrew")
     assert "requests a second" in fleet.decision["detail"]
+    assert "the declared load is 1 requests a second" in fleet.decision["detail"]
     assert any(f"to {fleet.replicas} replicas" in note for note in fleet.events("Scaled"))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from modelfleet.api.modeldeployment import Objective, Scaling
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core.plan import Plan
+from modelfleet.core.promise import TOLERANCE
 from modelfleet.core.scaling import faults
 from modelfleet.core.scaling import memory as remembered
 from modelfleet.core.scaling.arbitration import Grant, allowance
@@ -142,6 +143,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         keep=_keep(case, kept, seen, clock_s),
     )
     weighed, ledger = kept.ledger.decide(cut(inputs), case.now)
+    weighed = replace(weighed, detail=weighed.detail + _above_declared(case, weighed.peak_rps))
     kept = replace(
         kept,
         ledger=ledger,
@@ -157,6 +159,14 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         now=weighed.detail,
     )
     return _shown(case, kept, weighed, clock_s)
+
+
+def _above_declared(case: Case, peak_rps: float) -> str:
+    """The end of a sentence where the load is above the one that the plan was made for; empty where it is not."""
+    declared_rps = case.plan.planned.hosted.load_rps if case.plan.planned else 0.0
+    if peak_rps <= declared_rps * TOLERANCE:
+        return ""
+    return f"; the declared load is {declared_rps:.3g} requests a second"
 
 
 def bounds(case: Case, kept: Kept) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
