@@ -19,7 +19,7 @@ from typing import Any
 
 from activator_process import until
 from benchmarks.activator import proxies
-from benchmarks.activator.docs_section import section
+from benchmarks.activator.activator_section import section
 from benchmarks.activator.traffic import HOST, Client, Figures, request_of
 from benchmarks.goodput.docs_section import write
 
