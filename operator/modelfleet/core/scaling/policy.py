@@ -199,7 +199,7 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     busy = memory.history.mean(30.0) / (terms.knee_rps * exp(memory.log_knee) * max(sample.serving, 1))
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
     short = sample.now_s - short_s < _TRANSIENT_S
-    kept = exp(-elapsed_s / _BUDGET_S)
+    kept: float = exp(-elapsed_s / _BUDGET_S)
     if not short or short_s == sample.now_s:  # what a shortage leaves behind is late at any load
         memory = _corrected(sample, memory, terms, busy, kept)
     return replace(
