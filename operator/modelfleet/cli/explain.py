@@ -11,6 +11,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.cli import kubectl
+from modelfleet.cli.explain_goodput import goodput_lines
 from modelfleet.cli.explain_scaling import LedgerError, exported, has_numbers, replayed, scaling_lines
 from modelfleet.cli.explain_zero import to_zero_lines
 from modelfleet.cli.kubectl import KubectlError
@@ -92,6 +93,7 @@ def lines(deployment: Mapping[str, Any], state: Mapping[str, Any] | None = None)
         yield from wrapped("  The spec has changed since: what follows is of an older generation.")
     yield from _conditions(status)
     yield from _plan(status)
+    yield from goodput_lines(status)
     yield from _money(status)
     yield from _scaling(status)
     yield from scaling_lines(state or {})
