@@ -59,7 +59,7 @@ def test_a_taken_over_fleet_keeps_its_number_until_its_load_is_known() -> None:
 def test_the_bound_that_clips_is_named(scaling: dict[str, int], knees: float, bound: str, replicas: int) -> None:
     fleet = sampled(**scaling)
 
-    fleet.run(1500, _at(fleet, knees))
+    fleet.run(800, _at(fleet, knees))
 
     assert (fleet.decision["bound"], fleet.replicas) == (bound, replicas)
 
@@ -112,9 +112,9 @@ def test_a_restart_that_finds_nothing_kept_starts_from_what_stands() -> None:
 
 def test_noise_of_five_percent_moves_the_number_by_one_at_most() -> None:
     fleet = sampled()
-    fleet.run(3000, _at(fleet, 2.4))
+    fleet.run(1500, _at(fleet, 2.4))
     before = len(fleet.numbers)
-    for number in range(240):
+    for number in range(120):
         fleet.run(5, _at(fleet, 2.4) * (1.05 if number % 7 < 3 else 0.95))
 
     assert max(fleet.numbers[before:]) - min(fleet.numbers[before:]) <= 1
@@ -180,7 +180,7 @@ def test_replicas_that_are_slow_one_after_the_other_are_replaced_with_a_growing_
     fleet = sampled(minReplicas=3)
     fleet.run(600, _at(fleet, 1.5))
 
-    for _ in range(30):
+    for _ in range(20):
         fleet.slow = {sorted(fleet.fleet.pods())[0]}
         fleet.run(60)
 
@@ -230,3 +230,23 @@ def test_several_objectives_name_the_one_that_binds() -> None:
 
     assert fleet.kept.binding == "interactive"
     assert fleet.kept.load_rps == pytest.approx(2 * one_rps, rel=0.1)
+
+
+def test_a_schedule_keeps_more_and_is_named_and_ends() -> None:
+    fleet = sampled(schedules=[{"cron": "0 4 * * *", "duration": "30m", "minReplicas": 3}])
+    before = fleet.replicas
+    fleet.run(3300, 1.0)  # from 3:04 on: it is asked for before it begins
+    ahead, bound = fleet.replicas, fleet.decision.get("bound")
+
+    fleet.run(2400)
+
+    assert (before, ahead, bound) == (1, 3, "schedules[0]")
+    assert fleet.replicas == 1
+
+
+def test_advisory_tells_each_change_of_its_advice() -> None:
+    fleet = sampled(mode="Advisory")
+
+    fleet.run(300, _at(fleet, 3))
+
+    assert any("mode Active would run" in note for note in fleet.events("Advised"))

@@ -196,7 +196,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(_KEYS), _JSON, max_size=8))
 def test_whatever_somebody_wrote_into_the_memory_a_process_starts_from_it(stored: dict[str, Any]) -> None:
     kept = remembered.loaded(stored, 3)
