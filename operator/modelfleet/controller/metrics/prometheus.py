@@ -43,8 +43,6 @@ _OWN = frozenset(
         "phase",
         "state",
         "revision",
-        "decode",
-        "prefill",
         "worker_pod",
         "worker_pod_uid",
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from modelfleet.core.scaling.reading import ENGINE_COUNTS, OUTCOMES, EngineCounts, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import OUTCOMES, ObjectiveCounts, Reading
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, plus
 
 _Promises = Mapping[str, Mapping[str, ObjectiveCounts]]
@@ -15,13 +15,11 @@ _FINE_S, _FINE_STEP_S, _COARSE_STEP_S = 60.0, 4.0, 30.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """A pod's samples, and what the next reading is joined to: the last page as it was read, and what earlier lives of
-    its processes had counted. Counts of the promise and counts of the engine live in different places and fall apart
-    from each other; within either all fall at once."""
+    its processes had counted. Counts live in one place, so if one fell, all of them began anew."""
 
     pod: PodSamples
     page: Reading | None = None
     promises: _Promises = field(default_factory=dict)
-    engine: EngineCounts | None = None
 
     def failed(self, why: str) -> "Series":
         """A look that brought nothing; the last reading stays, and ages."""
@@ -29,23 +27,17 @@ class Series:
 
     def read(self, page: Reading) -> "Series":
         """One reading more."""
-        before, promises, engine = self.pod.last, self.promises, self.engine
+        before, promises = self.pod.last, self.promises
         if self.page is not None and before is not None:
             if page.at_s <= before.at_s:
                 return self  # the same sample again, or an older one
             if _promises_fell(self.page.promises, page.promises):
                 promises = before.promises
-            if _engine_fell(self.page.engine, page.engine):
-                engine = before.engine
         joined = page
         if promises:
             joined = replace(joined, promises=_continued(page.promises, promises))
-        if engine is not None:
-            joined = replace(joined, engine=_continued_engine(page.engine, engine))
         readings = thinned((*self.pod.readings, joined), page.at_s)
-        return Series(
-            pod=replace(self.pod, readings=readings, failure=None), page=page, promises=promises, engine=engine
-        )
+        return Series(pod=replace(self.pod, readings=readings, failure=None), page=page, promises=promises)
 
 
 def thinned(readings: tuple[Reading, ...], now_s: float) -> tuple[Reading, ...]:
@@ -72,14 +64,6 @@ def _above(counts: ObjectiveCounts, base: ObjectiveCounts | None) -> ObjectiveCo
     return counts if base is None else replace(plus(counts, base), in_flight=counts.in_flight)
 
 
-def _continued_engine(engine: EngineCounts, base: EngineCounts) -> EngineCounts:
-    values = {}
-    for name in ENGINE_COUNTS:
-        read, known = getattr(engine, name), getattr(base, name)
-        values[name] = read if read is None or known is None else read + known
-    return EngineCounts(**values)
-
-
 def _promises_fell(before: _Promises, after: _Promises) -> bool:
     return any(
         _fell(known, counts)
@@ -93,11 +77,3 @@ def _fell(before: ObjectiveCounts, after: ObjectiveCounts) -> bool:
     if after.arrivals < before.arrivals:
         return True
     return any(getattr(after.ended, name) < getattr(before.ended, name) for name in OUTCOMES)
-
-
-def _engine_fell(before: EngineCounts, after: EngineCounts) -> bool:
-    for name in ENGINE_COUNTS:
-        was, now = getattr(before, name), getattr(after, name)
-        if was is not None and now is not None and now < was:
-            return True
-    return False

@@ -11,9 +11,7 @@ from math import inf, isfinite
 from typing import NamedTuple
 
 from modelfleet.core.scaling.reading import (
-    ENGINE_COUNTS,
     OUTCOMES,
-    EngineCounts,
     Histogram,
     ObjectiveCounts,
     Outcomes,
@@ -50,20 +48,8 @@ _WORKER = {
     "modelfleet_worker_waiting": "waiting",
     "modelfleet_worker_oldest_waiting_seconds": "oldest_waiting_s",
     "modelfleet_engine_running": "running",
-    "modelfleet_engine_waiting": "engine_waiting",
     "modelfleet_worker_start_progress_ratio": "progress",
     "modelfleet_worker_start_left_seconds": "left_s",
-    "modelfleet_engine_prompt_tokens_total": "prompt_tokens",
-    "modelfleet_engine_generation_tokens_total": "generation_tokens",
-    "modelfleet_engine_preemptions_total": "preemptions",
-    "modelfleet_engine_prefix_queried_tokens_total": "prefix_queried_tokens",
-    "modelfleet_engine_prefix_hit_tokens_total": "prefix_hit_tokens",
-}
-_CELLS = {
-    "modelfleet_engine_steps_total": "steps",
-    "modelfleet_engine_step_seconds_total": "step_s",
-    "modelfleet_engine_step_decode_sequences_total": "step_decode_sequences",
-    "modelfleet_engine_step_prefill_tokens_total": "step_prefill_tokens",
 }
 _HISTOGRAMS = {
     "modelfleet_goodput_ttft_seconds": "ttft_s",
@@ -83,11 +69,9 @@ _MOST = 1e15
 """No counter of a worker gets there: a million tokens a second for thirty years."""
 
 _APART = ("longer", "first_caller")
-_SECONDS = ("step_s",)
 
 NAMES = (
     *_WORKER,
-    *_CELLS,
     *(f"{name}_{end}" for name in _HISTOGRAMS for end in ("bucket", "sum")),
     *_LABELLED,
     "modelfleet_goodput_arrivals_total",
@@ -102,8 +86,6 @@ def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
     """Where a sample belongs; None for one that no reading has."""
     if name in _WORKER:
         return Slot(_WORKER[name])
-    if name in _CELLS:
-        return Slot(_CELLS[name], detail=f"{labels.get('decode', '')},{labels.get('prefill', '')}")
     if name in _LABELLED:
         part, label = _LABELLED[name]
         return Slot(part, detail=labels.get(label, ""), objective=labels.get("worker_pod_uid", ""))
@@ -142,8 +124,7 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         promises = draft.promises()
     except ValueError as error:
         raise PageError(str(error)) from error
-    engine = {name: _number(name, draft.worker[name]) for name in ENGINE_COUNTS if name in draft.worker}
-    present = ("in_flight", "waiting", "running", "engine_waiting", "kv_total_tokens", "kv_used_tokens")
+    present = ("in_flight", "waiting", "running", "kv_total_tokens", "kv_used_tokens")
     whole = {name: int(draft.worker[name]) for name in present if name in draft.worker}
     return Reading(
         pod_uid=pod_uid,
@@ -153,14 +134,9 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         promise=draft.words.get("promise"),
         promises=promises,
         oldest_waiting_s=draft.worker.get("oldest_waiting_s"),
-        engine=EngineCounts(**engine),  # type: ignore[arg-type]
         start=Start(progress=draft.worker.get("progress"), left_s=draft.worker.get("left_s"), phases_s=draft.phases_s),
         **whole,
     )
-
-
-def _number(name: str, value: float) -> float:
-    return value if name in _SECONDS else int(value)
 
 
 class _Draft:
@@ -184,8 +160,7 @@ class _Draft:
         elif part == "kv":
             self.worker[f"kv_{detail}_tokens"] = value
         elif part != "origin":
-            # Cells of step times are summed: the whole is what a window is judged by.
-            self.worker[part] = self.worker.get(part, 0.0) + value if detail else value
+            self.worker[part] = value
 
     def promises(self) -> dict[str, dict[str, ObjectiveCounts]]:
         """Counts by promise and objective. Raises ValueError for a histogram that falls."""

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 
-PROMISE_OUTCOMES = ("met", "late_ttft", "late_tpot", "late_both", "refused", "failed")
-"""The outcomes that are in the share; the first is the good one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
@@ -135,24 +132,6 @@ class ObjectiveCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineCounts:
-    """What the engine counted since its start; None where the page does not say."""
-
-    prompt_tokens: int | None = None
-    generation_tokens: int | None = None
-    preemptions: int | None = None
-    prefix_queried_tokens: int | None = None
-    prefix_hit_tokens: int | None = None
-    steps: int | None = None
-    step_s: float | None = None
-    step_decode_sequences: int | None = None
-    step_prefill_tokens: int | None = None
-
-
-ENGINE_COUNTS = tuple(each.name for each in fields(EngineCounts))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """How far the worker's start is. `progress` and `left_s` are None where nothing tells them; `phases_s` says how
     long each phase took, or has taken so far."""
@@ -180,10 +159,8 @@ class Reading:
     waiting: int | None = None
     oldest_waiting_s: float | None = None
     running: int | None = None
-    engine_waiting: int | None = None
     kv_total_tokens: int | None = None
     kv_used_tokens: int | None = None
-    engine: EngineCounts = EngineCounts()
     start: Start = Start()
 
     def of(self, promise: str, objective: str) -> ObjectiveCounts | None:

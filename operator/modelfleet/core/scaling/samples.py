@@ -8,7 +8,7 @@ count any more.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from modelfleet.core.scaling.reading import ENGINE_COUNTS, EngineCounts, Histogram, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Reading
 
 WINDOW_S = 300.0
 """The window that a promise is judged over (design: a 5-minute window)."""
@@ -124,17 +124,6 @@ def counted(
     return Counted(span_s=span_s, pods=pods, counts=total) if pods else None
 
 
-def engine_counted(samples: Samples, *, window_s: float, of: Iterable[PodSamples] | None = None) -> EngineCounts | None:
-    """What engines counted in the window; None is no data, of all or of one number."""
-    found: EngineCounts | None = None
-    for pod in (*samples.pods.values(), *samples.gone) if of is None else of:
-        between = pod.ends(samples.at_s, window_s)
-        if between is not None:
-            change = engines_plus(between[1].engine, between[0].engine, -1)
-            found = change if found is None else engines_plus(found, change, 1)
-    return found
-
-
 def queued(samples: Samples, of: Iterable[PodSamples] | None = None) -> Queued | None:
     """What waits and runs now; None is no data: no pod is fresh."""
     last = [pod.readings[-1] for pod in (samples.pods.values() if of is None else of) if pod.fresh(samples.at_s)]
@@ -186,12 +175,3 @@ def _histograms(a: Histogram | None, b: Histogram | None, sign: int) -> Histogra
     if a.edges != b.edges:
         return a
     return a + b if sign > 0 else a - b
-
-
-def engines_plus(a: EngineCounts, b: EngineCounts, sign: int) -> EngineCounts:
-    """`a` and `sign` times `b`; None where either does not say."""
-    values = {}
-    for name in ENGINE_COUNTS:
-        here, there = getattr(a, name), getattr(b, name)
-        values[name] = None if here is None or there is None else here + sign * there
-    return EngineCounts(**values)

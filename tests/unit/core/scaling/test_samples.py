@@ -7,8 +7,8 @@ import pytest
 
 from modelfleet.core.promise import digest
 from modelfleet.core.scaling.joining import Series, thinned
-from modelfleet.core.scaling.reading import EngineCounts, Histogram, ObjectiveCounts, Outcomes, Reading, histogram
-from modelfleet.core.scaling.samples import FRESH_S, WINDOW_S, PodSamples, Samples, counted, engine_counted, queued
+from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Outcomes, Reading, histogram
+from modelfleet.core.scaling.samples import FRESH_S, WINDOW_S, PodSamples, counted, queued
 from sampled import Sampled, parsed, worker
 from worker_pages import Numbers, good
 
@@ -49,15 +49,6 @@ def test_a_restart_of_the_counters_is_seen_in_all_of_them_at_once():
     anew = [Numbers(arrivals=25, ended={"met": 4}), Numbers(arrivals=26, ended={"met": 6})]
     sampled.over(20, [good(10), good(20), *anew])
     assert (found(sampled).counts.arrivals, found(sampled).counts.ended.met) == (10 + 26, 10 + 6)
-
-
-def test_counters_of_the_engine_restart_without_those_of_the_promise():
-    sampled = Sampled().follow(worker())
-    for requests, steps in ((10, 100), (20, 7), (30, 9)):
-        sampled.read(good(requests), steps=steps)
-        sampled.now_s += 5
-    assert found(sampled).counts.arrivals == 20
-    assert engine_counted(sampled.samples, window_s=60).prompt_tokens == 9
 
 
 def test_what_a_pod_counted_before_it_went_stays_in_the_window_and_its_queue_does_not():
@@ -127,11 +118,3 @@ def test_quantiles_come_from_the_buckets_and_above_the_last_edge_is_that_edge():
     assert values.share_above(2.0) == pytest.approx(0.1)
     empty = Histogram((1.0,), (0, 0), 0.0)
     assert (empty.quantile(0.5), empty.share_above(1.0)) == (None, None)
-
-
-def test_engine_counts_that_a_page_lacks_are_no_data():
-    series = Series(pod=PodSamples(uid="u", name="n", revision="r"))
-    for at_s in (0.0, 5.0):
-        series = series.read(replace(_reading(at_s), engine=EngineCounts(prompt_tokens=int(at_s))))
-    counts = engine_counted(Samples(at_s=6.0, pods={"u": series.pod}), window_s=60)
-    assert (counts.prompt_tokens, counts.generation_tokens) == (5, None)
