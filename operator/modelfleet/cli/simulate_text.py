@@ -27,6 +27,8 @@ def _world(world: World, notes: Sequence[str]) -> dict[str, Any]:
         "tpot_s": setting.promise.tpot_s,
         "share": setting.promise.share,
         "coldStart_s": setting.cold_start_s,
+        "warmStart_s": setting.warm_start_s,
+        "supplyReplicas": setting.supply,
         "capacityError": setting.capacity_error,
         "routing": setting.routing.value,
         "acceleratorsPerReplica": site.accelerators_per_replica,

@@ -31,7 +31,7 @@ class WorldError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a user chooses besides model, class and trace. `capacity_error` is the largest relative error of the
-    capacity that policies are told, drawn by the seed."""
+    capacity that policies are told, drawn by the seed. `warm_start_s` and `supply` are as in Site."""
 
     promise: Promise
     cold_start_s: float = 180.0
@@ -40,6 +40,8 @@ class Setting:
     capacity_error: float = 0.2
     failures_per_hour: float = 0.0
     routing: Routing = Routing.RANDOM
+    warm_start_s: float | None = None
+    supply: int | None = None
     admission: bool = True
     """Engines answer 503 above a plan's limits, lowered until goodput holds in overload; else everything queues."""
 
@@ -111,7 +113,7 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
         engine = _holding(planned, trace.requests, setting.promise, knee)
         knee = measured_knee_rps(engine, trace.requests, setting.promise, seed=1) or knee
     mean_rps = len(trace.requests) / trace.duration_s
-    first = min(max(ceil(mean_rps / knee), setting.min_replicas), setting.max_replicas)
+    first = min(max(ceil(mean_rps / knee), setting.min_replicas), setting.max_replicas, setting.supply or 10_000)
     site = Site(
         engine=engine,
         accelerators_per_replica=case.layout.accelerators,
@@ -119,6 +121,8 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
         max_replicas=setting.max_replicas,
         first_replicas=first,
         cold_start_s=setting.cold_start_s,
+        warm_start_s=setting.warm_start_s,
+        supply=setting.supply,
         failures_per_hour=setting.failures_per_hour,
         routing=setting.routing,
     )
