@@ -18,6 +18,8 @@ from modelfleet.core.scaling.samples import PodSamples, Samples
 from modelfleet.core.snapshot import World
 
 SLICE = ("EndpointSlice", "chat-activator")
+LAG_S = 3.0
+"""So long proxies take to hear of what came behind a Service; of what left it they hear at once, which is harder."""
 
 
 def to_zero(name: str = "chat", **scaling: Any) -> Raw:
@@ -44,6 +46,7 @@ class Site(Fleet):
     silent_since: Any = None
     created: list[str] = field(default_factory=list)
     unanswered: list[str] = field(default_factory=list)
+    behind_since: dict[str, Any] = field(default_factory=dict)
     was_ready: bool = False
 
     def world(self) -> World:
@@ -95,7 +98,6 @@ class Site(Fleet):
             self.arrived[uid] = self.arrived.get(uid, 0) + sum(self.held.values())
             for activator in list(self.held):
                 self.hold(activator, 0)
-        self.was_ready = self.was_ready or self.serving() > 0
         self.check()
 
     def pass_time(self, seconds: float, each: float = 5.0) -> None:
@@ -123,8 +125,13 @@ class Site(Fleet):
         self._keep_slice()
 
     def check(self) -> None:
-        """From the first replica on something answers at any moment."""
-        if self.was_ready and not self.serving() and not self._endpoints():
+        """From the first replica on something answers at any moment: pods or activators that proxies know by now."""
+        serving = {pod["metadata"]["uid"] for pod in self.pods().values() if _is_serving(pod)}
+        behind = serving | self._endpoints()
+        self.behind_since = {each: self.behind_since.get(each, self.now) for each in behind}
+        known = any((self.now - since).total_seconds() >= LAG_S for since in self.behind_since.values())
+        self.was_ready = self.was_ready or (bool(serving) and known)
+        if self.was_ready and not known:
             self.unanswered.append(self.now.isoformat())
 
     @property
@@ -145,9 +152,11 @@ class Site(Fleet):
             self.objects[SLICE]["endpoints"] = [{"targetRef": {"name": name}} for name in sorted(self.alive)]
 
     def _answer(self) -> Answer:
-        if self._endpoints() or SLICE not in self.objects:
+        since = [self.behind_since.get(name, self.now) for name in self._endpoints()]
+        known = any((self.now - each).total_seconds() >= LAG_S for each in since)
+        if known or SLICE not in self.objects:
             self.silent_since = None
-            return Answer(proven=bool(self._endpoints()))
+            return Answer(proven=known)
         self.silent_since = self.silent_since or self.now
         silent_s = (self.now - self.silent_since).total_seconds()
         return Answer(proven=False, why="no activator is behind the Service", silent_s=silent_s)

@@ -42,7 +42,7 @@ def _frame(site: Site) -> list[str]:
 
 def _film() -> Iterator[str]:
     site, before = Site(), ""
-    acts = {190.0: ("sixty requests come", 60), 335.0: ("one comes while they drain", 1)}
+    acts = {190.0: ("sixty requests come", 60), 340.0: ("one comes while they drain", 1)}
     for _ in range(100):
         seconds = (site.now - START).total_seconds()
         if seconds in acts:

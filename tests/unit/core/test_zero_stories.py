@@ -132,6 +132,15 @@ def test_the_entry_of_a_killed_activator_wakes_the_model_once() -> None:
     assert site.deployment["status"]["demand"] == [], "the dead one's entry is taken out"
 
 
+def test_what_was_served_wakes_nothing_again_however_soon_the_model_leaves() -> None:
+    site = at_zero(toZero={"after": "20s", "firstCallerWaits": "5m"})
+    site.hold("a1", 5)
+    site.kill_activator("a1")
+    site.pass_time(80)
+
+    assert (site.state, len(site.created)) == ("AtZero", 2)
+
+
 def test_a_request_that_comes_while_replicas_drain_puts_them_back() -> None:
     site = Site()
     _until(site, lambda site: (site.look(), None)[1], lambda: site.state == "Leaving" and site.serving() == 0)
