@@ -17,6 +17,7 @@ from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError
 from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC, Curve, Rule, best_static, curve, oracle, played, rules
+from modelfleet.sim.headroom import headroom
 from modelfleet.sim.oracle import work_by_window
 from modelfleet.sim.world import World, WorldError, build
 
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         seeds = range(arguments.seed, arguments.seed + arguments.seeds)
         notes = (*notes, *contest.notes(world))
         curves = list(_curves(world, arguments.policy, seeds))
+        notes = (*notes, *_headroom(world, curves, seeds[0]))
     except (FlagError, TraceError, WorldError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
@@ -76,6 +78,22 @@ def run(arguments: argparse.Namespace) -> int:
         case _:
             show(table(world, curves, seeds, notes))
     return 0
+
+
+def _headroom(world: World, curves: Sequence[Curve], seed: int) -> Iterator[str]:
+    """What would have had to stand ready, where ours as shipped does not keep the promise on the first seed."""
+    points = [point for each in curves if each.policy == OURS for point in each.points if point.parameter == each.usual]
+    mine = next((point for point in points if point.seed == seed), None)
+    promised = world.setting.promise.share
+    if mine is None or mine.share >= promised:
+        return
+    found = headroom(world, seed)
+    kept = (
+        f"with minReplicas {found} it would have been kept"
+        if found is not None
+        else f"no minReplicas up to {world.setting.max_replicas} would have kept it"
+    )
+    yield f"{OURS} keeps {mine.share:.4f}, not {promised:.4g}, on the first seed: {kept}"
 
 
 def _course(world: World, curves: Sequence[Curve], seed: int) -> Course | None:
