@@ -23,9 +23,9 @@ from modelfleet.core.handshake import free_port
 from modelfleet.core.kept import entry
 from modelfleet.core.snapshot import Raw, World
 
-ASKED_AT_ONCE = 6
-"""Pods may be behind the Service besides activators, and Kubernetes chooses: so many questions find one of two
-activators among three pods in 95 of 100 looks, and the next look is a second later."""
+ASKED_AT_ONCE = 5
+"""Pods may be behind the Service besides activators, and Kubernetes chooses: with the one before, so many questions
+find one of two activators among three pods in 95 of 100 looks, and the next look is a second later."""
 
 _TIMEOUT_S = 2.0
 _LONGEST_ANSWER_BYTES = 4096
@@ -122,6 +122,9 @@ class Activators:
             return "its Service has no address"
         host = f"[{address}]" if address.version == 6 else str(address)
         url = f"http://{host}:{names.SERVICE_PORT}{names.ACTIVATOR_PROBE_PATH}"
+        first = await self._asked(url, uid)
+        if not first:
+            return ""  # at zero, where nothing else is behind the Service, one question is enough
         said = await asyncio.gather(*(self._asked(url, uid) for _ in range(ASKED_AT_ONCE)))
         return "" if "" in said else min(said)
 

@@ -92,7 +92,11 @@ async def test_everything_else_is_silence_with_a_reason(of: World, answer: Any, 
 async def test_an_address_of_ipv6_stands_in_brackets_and_nobody_is_asked_while_replicas_serve() -> None:
     network = Network((200, OURS))
     await Activators(FakeCluster("team"), (), network).seen_in(KEY, seen("AtZero", clusterIP="fd00::1"))
-    assert network.asked == [f"http://[fd00::1]:80{names.ACTIVATOR_PROBE_PATH}"] * ASKED_AT_ONCE
+    assert network.asked == [f"http://[fd00::1]:80{names.ACTIVATOR_PROBE_PATH}"]
+
+    network = Network((404, b""))
+    await Activators(FakeCluster("team"), (), network).seen_in(KEY, seen("AtZero"))
+    assert len(network.asked) == 1 + ASKED_AT_ONCE
 
     network = Network((200, OURS))
     serving = await Activators(FakeCluster("team"), (), network).seen_in(KEY, seen("Serving"))
