@@ -162,6 +162,10 @@ bench-planner: setup ## how far the planner is from measurements; writes build/b
 bench-autoscaler: setup ## scaling policies on traces, SIZE=small (minutes) or full (hours); docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler $(or $(SIZE),small)
 
+.PHONY: bench-engine-model
+bench-engine-model: setup ## the simulator's engine against requests of real vLLM engines; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler.engine
+
 .PHONY: fit-planner
 fit-planner: setup ## fits the performance model's constants on measurements; writes core/perf/fitted.py
 	@PYTHONPATH=tests $(PY) -m benchmarks.planner.fit
