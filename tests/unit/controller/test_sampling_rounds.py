@@ -208,4 +208,4 @@ def test_only_leaders_of_our_own_with_an_address_are_read(changes, hosts):
 
 
 def test_a_model_that_is_not_followed_has_samples_without_pods():
-    assert Sampled().samples == Samples(at_s=1000.0, since_s=1000.0)
+    assert Sampled().samples == Samples(at_s=1000.0)

@@ -18,7 +18,6 @@ UNREAD = "it was not read yet"
 class _Entry:
     """One ModelDeployment."""
 
-    since_s: float
     workers: dict[str, Worker] = field(default_factory=dict)
     series: dict[str, Series] = field(default_factory=dict)
     gone: list[PodSamples] = field(default_factory=list)
@@ -34,8 +33,7 @@ class Book:
 
     def follow(self, key: Key, found: Iterable[Worker]) -> None:
         """These are the pods of a key now; what one that is not among them counted stays for the window."""
-        now_s = self._now()
-        entry = self._entries.setdefault(key, _Entry(now_s))
+        entry = self._entries.setdefault(key, _Entry())
         present = {each.uid: each for each in found}
         for uid in entry.workers.keys() - present.keys():
             self._keys.pop(uid, None)
@@ -61,10 +59,10 @@ class Book:
         now_s = self._now()
         entry = self._entries.get(key)
         if entry is None:
-            return Samples(at_s=now_s, since_s=now_s)
+            return Samples(at_s=now_s)
         entry.gone = [pod for pod in entry.gone if pod.readings[-1].at_s > now_s - WINDOW_S]
         pods = {uid: series.pod for uid, series in entry.series.items()}
-        return Samples(at_s=now_s, pods=pods, gone=tuple(entry.gone), since_s=entry.since_s)
+        return Samples(at_s=now_s, pods=pods, gone=tuple(entry.gone))
 
     @property
     def workers(self) -> tuple[Worker, ...]:

@@ -56,13 +56,12 @@ class Samples:
     """Everything that was read of one ModelDeployment's workers. `at_s` is the monotonic clock of this process now.
 
     `pods` are those that exist, by uid, also where none of them could be read; `gone` those that ended while the
-    window still knows them. `since_s` is when this process began to look.
+    window still knows them.
     """
 
     at_s: float
     pods: Mapping[str, PodSamples] = field(default_factory=dict)
     gone: tuple[PodSamples, ...] = ()
-    since_s: float = 0.0
 
     def fresh(self) -> tuple[PodSamples, ...]:
         """Pods that say something about now."""
