@@ -253,8 +253,8 @@ def _spent_s(memory: Memory, terms: Terms) -> float:
 
 def _needs(needs: tuple[tuple[float, N], ...], now_s: float, wanted: N, hold_s: float) -> tuple[tuple[float, N], ...]:
     """The needs of the last `hold_s` that no later one exceeds; the first is the highest."""
-    kept = [(at, need) for at, need in needs if now_s - at < hold_s and need > wanted]
-    return (*kept, (now_s, wanted))
+    last: tuple[tuple[float, N]] = ((now_s, wanted),)
+    return tuple(each for each in needs if now_s - each[0] < hold_s and each[1] > wanted) + last
 
 
 def _bound(held: int, wanted: int, backlog: bool, terms: Terms) -> Bound:
