@@ -75,6 +75,8 @@ class Front:
         self.active += 1
         try:
             return await self._answer(request)
+        except web.RequestPayloadError:
+            return _json(answers.error_body(request.path, 400, "the body is not what the headers say"), 400)
         finally:
             self.active -= 1
 
@@ -128,9 +130,10 @@ class Front:
             exchange.place = place
             try:
                 outcome = await self._turn(exchange, place)
-            except (asyncio.CancelledError, ConnectionError):
+            except BaseException as error:
                 line.abandon(place)
-                self._meter.gone(exchange.key)
+                if isinstance(error, asyncio.CancelledError | ConnectionError):
+                    self._meter.gone(exchange.key)
                 raise
             line.leave(place)
             if isinstance(outcome, Verdict):
@@ -141,9 +144,11 @@ class Front:
 
     async def _turn(self, exchange: _Exchange, place: Place) -> Worker | Verdict:
         if exchange.body is None:
-            refused = await self._read(exchange, place)
+            refused = await self._read_in_time(exchange, place)
             if refused is not None:
                 return refused
+            if exchange.body is None:
+                return place.outcome.result()
         else:
             exchange.line.grow(place, len(exchange.body))  # it was held before, so it is held now
         exchange.line.ready(place)
@@ -159,8 +164,17 @@ class Front:
                 await exchange.begun.prepare(exchange.request)
             await exchange.begun.write(answers.waiting_comment(exchange.line.model, self._around.now()))
 
+    async def _read_in_time(self, exchange: _Exchange, place: Place) -> Verdict | None:
+        """Reads the body, unless the place is lost before it is whole: by the deadline, or by a start that fails."""
+        reading = asyncio.ensure_future(self._read(exchange, place))
+        try:
+            await asyncio.wait({reading, place.outcome}, return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
+        finally:
+            reading.cancel()
+
     async def _read(self, exchange: _Exchange, place: Place) -> Verdict | None:
-        """The body, as far as it may be held; a refusal that comes meanwhile ends it."""
+        """The body, as far as it may be held."""
         pieces = []
         await _invite(exchange)
         async for piece in exchange.request.content.iter_any():
@@ -168,8 +182,6 @@ class Front:
             if refused is not None:
                 return refused
             pieces.append(piece)
-            if place.outcome.done():
-                return None
         exchange.body = b"".join(pieces)
         return None
 

@@ -83,6 +83,7 @@ class Line:
         self._next_release_s = 0.0
         self._release_timer: asyncio.TimerHandle | None = None
         self._echo_until_s = 0.0
+        self._echo_timer: asyncio.TimerHandle | None = None
 
     @property
     def held(self) -> int:
@@ -267,8 +268,11 @@ class Line:
     def _echo(self, verdict: Verdict) -> None:
         failed = verdict.reason is holding.Reason.START_FAILED
         longest_s = _ECHO_FAILED_S if failed else _ECHO_S
-        self._echo_until_s = self._loop.time() + min(longest_s, verdict.retry_after_s or longest_s)
-        self._loop.call_at(self._echo_until_s + 0.01, self._around.changed)
+        until_s = self._loop.time() + min(longest_s, verdict.retry_after_s or longest_s)
+        self._echo_until_s = max(self._echo_until_s, until_s)
+        if self._echo_timer is not None:
+            self._echo_timer.cancel()
+        self._echo_timer = self._loop.call_at(self._echo_until_s + 0.01, self._around.changed)
         self._around.changed()
 
 

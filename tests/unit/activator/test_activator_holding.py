@@ -217,6 +217,16 @@ async def test_a_client_that_waits_to_be_asked_for_its_body_is_asked_if_it_is_he
     assert refused.startswith(b"HTTP/1.1 503")
 
 
+async def test_a_body_that_never_ends_loses_its_place_at_the_deadline() -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf"
+    async with door(patience_s=0.3) as at, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(HERE, at.port)
+        writer.write(head)
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 503")
+        assert (at.line.held, at.around.totals.total_bytes) == (0, 0)
+        writer.close()
+
+
 async def test_a_worker_is_given_no_more_than_it_works_on(session: aiohttp.ClientSession) -> None:
     may_end = asyncio.Semaphore(0)
 
