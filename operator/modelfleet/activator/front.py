@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
@@ -168,7 +169,8 @@ class Front:
         """Reads the body, unless the place is lost before it is whole: by the deadline, or by a start that fails."""
         reading = asyncio.ensure_future(self._read(exchange, place))
         try:
-            await asyncio.wait({reading, place.outcome}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {reading, place.outcome}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             return reading.result() if reading.done() else None
         finally:
             reading.cancel()
