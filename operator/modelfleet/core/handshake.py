@@ -66,7 +66,8 @@ def decide_handshake(
     moment = _moment(world, fleet, wish, kept)
     zero = decide_zero(moment)
     done = scaling.to_zero is None and zero.state is ZeroState.SERVING and zero.slice is Slice.DROP
-    times_s = (zero.wake_after_s, next_change_s(scaling.schedules, world.now, AHEAD_S))
+    looks = world.samples is not None or world.activator is not None  # else nothing new would be seen
+    times_s = (zero.wake_after_s if looks else None, next_change_s(scaling.schedules, world.now, AHEAD_S))
     return replace(intent, wish=replace(wish, replicas=_number(wish.replicas, zero))), Handshake(
         zero=None if done else zero,
         starts=None if done else starts,
