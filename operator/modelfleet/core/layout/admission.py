@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
 
 from modelfleet.core.layout.answer import Check, Reason
-from modelfleet.core.layout.wording import seconds
+from modelfleet.core.layout.wording import percent, seconds
+from modelfleet.core.perf.overload import HELD
 
 _SINCE = (0, 32)
 """vLLM's first minor version with --max-num-queued-tokens and --max-num-queued-reqs."""
@@ -36,25 +36,26 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def decide_admission(
-    version: str, *, ttft_s: float, prefill_s: float, prefill_tokens_per_s: float, knee_concurrency: float
+    version: str, *, ttft_s: float, prefill_s: float, prefill_tokens_per_s: float, in_flight: int
 ) -> Admission:
     """`prefill_s` is what a prompt's own prefill takes of `ttft_s`; the rest may be spent waiting.
 
     max-num-queued-tokens = (ttft − own prefill) × prefill rate: a prompt behind more is late before it begins.
-    max-num-queued-reqs counts requests in flight: those at the knee, and three deviations of a Poisson count above.
+    max-num-queued-reqs counts requests in flight: `in_flight`, which overload may hold all the time (perf.overload). It
+    is not rounded up: goodput falls steeply above it.
     """
     slack_s = max(0.0, ttft_s - prefill_s)
     tokens = max(1, int(slack_s * prefill_tokens_per_s))
-    requests = max(1, ceil(knee_concurrency + 3 * sqrt(knee_concurrency)))
     if version_of(version) < _SINCE:
         known = f"engine {version}" if version else "an engine of unknown version"
         sentence = f"no limit: {known} has no admission flags (vLLM has them since 0.32), so overload queues"
         return Admission({}, Reason(check=Check.ADMISSION, sentence=sentence))
     sentence = (
         f"over {_coarse(tokens):,} waiting prompt tokens ({seconds(slack_s)} of waiting that the first token can"
-        f" afford) or {_coarse(requests):,} requests in flight the engine answers 503"
+        f" afford) or {in_flight:,} requests in flight the engine answers 503: with so many all the time it still gives"
+        f" {percent(HELD)} of the knee's goodput"
     )
-    flags = {"max-num-queued-tokens": str(_coarse(tokens)), "max-num-queued-reqs": str(_coarse(requests))}
+    flags = {"max-num-queued-tokens": str(_coarse(tokens)), "max-num-queued-reqs": str(in_flight)}
     return Admission(flags, Reason(check=Check.ADMISSION, sentence=sentence))
 
 

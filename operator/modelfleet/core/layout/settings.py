@@ -40,9 +40,10 @@ def sequence_cap(ask: Ask, case: Case) -> int:
     return cap if cap < 16 else cap // 8 * 8
 
 
-def settings_of(ask: Ask, case: Case, budget: Budget, predicted: Predicted) -> Settings:
-    """All flags of one replica's engine; those that the user pinned keep their values."""
-    admission = _admission(ask, budget, predicted)
+def settings_of(ask: Ask, case: Case, budget: Budget, predicted: Predicted, in_flight: int) -> Settings:
+    """All flags of one replica's engine; those that the user pinned keep their values. `in_flight` is the most requests
+    that it takes."""
+    admission = _admission(ask, budget, in_flight)
     flags = _parallel(case) | _limits(case) | _schemes(ask, case) | admission.flags
     reasons = (_budget_reason(ask, case, budget, predicted), _cap_reason(ask, case, predicted), ask.block_reason)
     return Settings(flags, (*reasons, admission.reason))
@@ -82,14 +83,14 @@ def _schemes(ask: Ask, case: Case) -> dict[str, str]:
     return flags
 
 
-def _admission(ask: Ask, budget: Budget, predicted: Predicted) -> Admission:
+def _admission(ask: Ask, budget: Budget, in_flight: int) -> Admission:
     binding = min(ask.demand.wanted, key=lambda one: one.limits.ttft_s)
     return decide_admission(
         ask.question.engine_version,
         ttft_s=binding.limits.ttft_s,
         prefill_s=budget.prompt_s(binding.long_prompt_tokens),
         prefill_tokens_per_s=budget.prefill_tokens_per_s,
-        knee_concurrency=predicted.knee_concurrency,
+        in_flight=in_flight,
     )
 
 

@@ -38,6 +38,7 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import BUDGETS, Budget, budget_of, largest_budget
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import memory_use
+from modelfleet.core.perf.overload import most_in_flight
 from modelfleet.core.perf.prediction import Knee, Prediction
 from modelfleet.core.perf.serving import Replica, loaded, predict
 from modelfleet.core.perf.workload import Load
@@ -210,7 +211,8 @@ def _finish(ask: Ask, fit: _Fit, goals: Sequence[Goal]) -> Sized:
     reach = fit.reach if fit.lacking else named(ask, fit.it, goals, fit.broken)
     predicted = figures_at(reach.wanted, reach.knee, at, fit.budget.step_s)
     room = room_for(ask.candidate, case.layout)
-    settings = settings_of(ask, case, fit.budget, predicted)
+    in_flight = most_in_flight(fit.it, fit.broken.knee, [goal.limits for goal in goals])
+    settings = settings_of(ask, case, fit.budget, predicted, in_flight)
     return Sized(
         case=case,
         budget=fit.budget,

@@ -139,19 +139,19 @@ def _closed(it: Replica, concurrency: float) -> Prediction:
 def _open(it: Replica, rate: float) -> Prediction:
     """The least number of running requests whose pace keeps up with the arrivals."""
     high = most_running(it)
-    if _rate(it, high) <= rate:
+    if served_rps(it, high) <= rate:
         return _overloaded(it, high, rate)
     low = 0.0
     for _ in range(24):
         middle = (low + high) / 2
-        low, high = (middle, high) if _rate(it, middle) < rate else (low, middle)
+        low, high = (middle, high) if served_rps(it, middle) < rate else (low, middle)
     return running_open(it, high)
 
 
 def running_open(it: Replica, running: float) -> Prediction:
     """An open loop whose arrivals keep `running` requests running on average."""
     now = it.pace(running)
-    rate = _rate(it, running)
+    rate = served_rps(it, running)
     wait = waiting(running, it.most)
     queue_s = wait.probability * wait.mean_share * _generation_s(it, now) / it.most
     spread = open_spread(now, it.factors, rate / prompts_at_once(it.case.layout), queue_s, wait.probability)
@@ -161,7 +161,7 @@ def running_open(it: Replica, running: float) -> Prediction:
 def _overloaded(it: Replica, running: float, rate: float) -> Prediction:
     """The queue grows as long as it lasts: half of the surplus of a run waits on average."""
     now = it.pace(running)
-    capacity = _rate(it, running)
+    capacity = served_rps(it, running)
     waits = OVERLOAD_S / 2 * max(rate / capacity - 1, 0.0) + _generation_s(it, now)
     spread = overloaded_spread(now, it.factors, waits)
     return _prediction(it, now, spread, capacity, running + rate * waits)
@@ -172,7 +172,7 @@ def most_running(it: Replica) -> float:
     return min(it.most, _MOST)
 
 
-def _rate(it: Replica, running: float) -> float:
+def served_rps(it: Replica, running: float) -> float:
     """Requests a second while `running` are served at the same time."""
     now = it.pace(running)
     return running / (now.first_token_s(it.factors, ahead=0.0) + _generation_s(it, now))

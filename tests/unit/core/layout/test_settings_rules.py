@@ -46,14 +46,14 @@ def test_a_pinned_block_size_stays():
     assert "spec.engine.args.block-size" in reason.sentence
 
 
-def test_admission_is_the_slack_of_the_first_token_times_the_prefill_rate():
-    got = decide_admission("0.32.0", ttft_s=0.5, prefill_s=0.1, prefill_tokens_per_s=10_000, knee_concurrency=100)
-    assert got.flags == {"max-num-queued-tokens": "4000", "max-num-queued-reqs": "150"}
+def test_admission_is_the_slack_of_the_first_token_times_the_prefill_rate_and_the_requests_as_they_are():
+    got = decide_admission("0.32.0", ttft_s=0.5, prefill_s=0.1, prefill_tokens_per_s=10_000, in_flight=123)
+    assert got.flags == {"max-num-queued-tokens": "4000", "max-num-queued-reqs": "123"}
 
 
 @pytest.mark.parametrize("version", ["0.31.2", "", "main"])
 def test_engines_without_admission_flags_get_none(version):
-    got = decide_admission(version, ttft_s=0.5, prefill_s=0.1, prefill_tokens_per_s=1e4, knee_concurrency=9)
+    got = decide_admission(version, ttft_s=0.5, prefill_s=0.1, prefill_tokens_per_s=1e4, in_flight=9)
     assert got.flags == {}
     assert "no limit" in got.reason.sentence
 
