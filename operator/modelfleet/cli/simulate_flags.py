@@ -58,8 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="random (a Service) or least-of-two (a load-aware router); default: random")  # fmt: skip
     parser.add_argument(
         "--admission", choices=("plan", "none"), default="plan", metavar="HOW",
-        help="plan: engines refuse above a plan's limits, lowered until overload keeps 90%% of the knee's goodput;"
-        " none: everything queues; default: plan",
+        help="plan: engines refuse above the limits of a plan; none: everything queues; default: plan",
     )  # fmt: skip
     trace = parser.add_argument_group("of the trace")
     trace.add_argument("--series", metavar="NAME", help="of a file with several; default: the first")

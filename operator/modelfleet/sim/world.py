@@ -6,11 +6,15 @@ from math import ceil
 from random import Random
 
 from modelfleet.core.layout.admission import decide_admission
-from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.case import Case, Limits
+from modelfleet.core.perf.knee import find_knee
 from modelfleet.core.perf.memory import memory_use
+from modelfleet.core.perf.overload import most_in_flight
 from modelfleet.core.perf.pace import sequence_cap, token_budget
+from modelfleet.core.perf.serving import replica
+from modelfleet.core.perf.workload import Lengths
 from modelfleet.core.scaling.policy import Terms
-from modelfleet.sim.capacity import Promise, measured_knee_rps, share_at
+from modelfleet.sim.capacity import Promise, measured_knee_rps
 from modelfleet.sim.engine import EngineSpec
 from modelfleet.sim.fleet import Routing, Site
 from modelfleet.sim.pace import Pace
@@ -19,7 +23,6 @@ from modelfleet.sim.requests import Request
 from modelfleet.sim.traces import Trace
 
 _PROBE_SEQUENCES = 16
-_HELD = 0.9  # of the knee's goodput, at twice the knee
 ADMISSION_SINCE = "0.32"
 """The first vLLM with admission flags."""
 
@@ -31,7 +34,8 @@ class WorldError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a user chooses besides model, class and trace. `capacity_error` is the largest relative error of the
-    capacity that policies are told, drawn by the seed. `warm_start_s` and `supply` are as in Site."""
+    capacity that policies are told, drawn by the seed, and the uncertainty that the plan's limits stand at the slow end
+    of. `warm_start_s` and `supply` are as in Site."""
 
     promise: Promise
     cold_start_s: float = 180.0
@@ -43,7 +47,7 @@ class Setting:
     warm_start_s: float | None = None
     supply: int | None = None
     admission: bool = True
-    """Engines answer 503 above a plan's limits, lowered until goodput holds in overload; else everything queues."""
+    """Engines answer 503 above a plan's limits; else everything queues."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +113,7 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
     in_flight = max(0.3, knee * (prompt_s + known.output_tokens * known.decode_step_s))
     engine = open_engine
     if setting.admission:
-        planned = _limited(open_engine, known, setting.promise, in_flight)
-        engine = _holding(planned, trace.requests, setting.promise, knee)
+        engine = _limited(case, open_engine, known, setting, in_flight)
         knee = measured_knee_rps(engine, trace.requests, setting.promise, seed=1) or knee
     mean_rps = len(trace.requests) / trace.duration_s
     first = min(max(ceil(mean_rps / knee), setting.min_replicas), setting.max_replicas, setting.supply or 10_000)
@@ -137,26 +140,32 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
     )
 
 
-def _limited(engine: EngineSpec, known: Known, promise: Promise, in_flight: float) -> EngineSpec:
-    """With the admission limits that a plan gives it; a whole step's prompts are always let in."""
+def _limited(case: Case, engine: EngineSpec, known: Known, setting: Setting, in_flight: float) -> EngineSpec:
+    """With the admission limits that a plan gives it; a whole step's prompts are always let in. `in_flight` at the
+    measured knee is the limit where the planner sees no load that keeps the promise."""
+    promise = setting.promise
     flags = decide_admission(
         ADMISSION_SINCE,
         ttft_s=promise.ttft_s,
         prefill_s=known.input_tokens / known.prompt_tokens_per_s,
         prefill_tokens_per_s=known.prompt_tokens_per_s,
-        knee_concurrency=in_flight,
+        in_flight=_planned_in_flight(case, known, setting) or ceil(in_flight),
     ).flags
     tokens, requests = int(flags["max-num-queued-tokens"]), int(flags["max-num-queued-reqs"])
     return replace(engine, queued_tokens=max(engine.token_budget, tokens), in_flight=requests)
 
 
-def _holding(engine: EngineSpec, requests: Sequence[Request], promise: Promise, knee_rps: float) -> EngineSpec:
-    """With fewer in flight, where at twice the knee goodput would else fall below 90 % of the knee's."""
-    while engine.in_flight is not None and engine.in_flight > 2:
-        if 2 * share_at(engine, requests, promise, 2 * knee_rps, seed=2) >= _HELD * promise.share:
-            return engine
-        engine = replace(engine, in_flight=engine.in_flight - max(1, engine.in_flight // 12))
-    return engine
+def _planned_in_flight(case: Case, known: Known, setting: Setting) -> int | None:
+    """A plan stands at the pessimistic end of what is uncertain, here the error of the capacity that policies are told;
+    where that keeps no promise, at what is predicted."""
+    lengths = Lengths(input_tokens=known.input_tokens, output_tokens=known.output_tokens)
+    promise = setting.promise
+    for slow in (1 + setting.capacity_error, 1.0):
+        limits = Limits(ttft_s=promise.ttft_s / slow, tpot_s=promise.tpot_s / slow, share=promise.share)
+        knee = find_knee(case, lengths, limits)
+        if knee:
+            return most_in_flight(replica(case, lengths), knee, [limits])
+    return None
 
 
 def _known(engine: EngineSpec, requests: Sequence[Request], promise: Promise) -> Known:
