@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modelfleet.api import names
-from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.failure import FULL, Failure, Reason
 from modelfleet_worker.fetch.held import held
 from modelfleet_worker.fetch.order import Order, OrderError, credentials, parse_order
 from modelfleet_worker.inspect import inspect
@@ -58,6 +58,8 @@ def _ran(arguments: argparse.Namespace) -> str | Failure | None:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         message = f"The worker cannot go on: {error.strerror or error}{where}."
+        if error.errno in FULL:
+            return Failure(reason=Reason.DISK_FULL, message=message, remedy="Raise the limit of that volume.")
         remedy = "Look at the port, program or volume that is named; it is tried again by itself."
         return Failure(reason=arguments.breaks, message=message, remedy=remedy)
     except Exception as error:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from modelfleet_worker.failure import Reason
+from modelfleet_worker.failure import FULL, Reason
 from modelfleet_worker.fetch.remote import FetchError
 from modelfleet_worker.json_fields import parsed
 
@@ -195,7 +195,3 @@ def _written(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-FULL = frozenset({28, 122})
-"""ENOSPC and EDQUOT."""
