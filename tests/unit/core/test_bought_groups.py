@@ -122,3 +122,14 @@ def test_a_rollout_goes_in_place_where_no_more_may_be_bought(limit: int | None):
     assert {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()} == {"image:2"}
     assert fleet.serving() == 2
     assert any("at most 1 of 2 leave first" in each for each in told)
+
+
+def test_a_pod_that_waits_for_a_bought_node_is_on_its_way():
+    fleet = bought({"tensor": 2})
+    fleet.reconcile()
+    fleet.tick()
+    status = fleet.reconcile().status
+    assert condition(status, "Progressing")[:2] == ("True", "Placing")
+    assert condition(status, "Placed")[:2] == ("False", "Placing")
+    assert "waits for a node that a cluster autoscaler is to bring: 0/1 nodes" in condition(status, "Progressing")[2]
+    assert condition(status, "Available")[1] == "Unschedulable"
