@@ -102,7 +102,7 @@ def _clocks_apart_s() -> float:
 
 def _tpot_s(stats: SequenceStats) -> float:
     gaps = stats.num_generation_tokens - 1
-    return (stats.last_token_ts - stats.first_token_ts) / gaps if gaps > 0 else 0.0
+    return max(stats.last_token_ts - stats.first_token_ts, 0.0) / gaps if gaps > 0 else 0.0
 
 
 CURRENT: ContextVar[Request | None] = ContextVar("modelfleet_request", default=None)
