@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sim_checks import faults_of_decision, look
+from sim_checks import faults_of_decision, faults_of_writes, look
 from sim_fleet import Fleet
 
 from modelfleet.core import raw
@@ -61,9 +61,10 @@ class Run:
             killed = len(self.fleet.told)
             self.fleet.operator(outcome)
             now = look(self.fleet.stage) if outcome.effects else before
-            if len(self.fleet.told) == killed:  # else a part was done: what is decided next is looked at
-                for fault in faults_of_decision(before, now, outcome, self._wanted()):
-                    raise Broken(self.seed, fault, tuple(self._story(outcome)))
+            whole = len(self.fleet.told) == killed
+            faults = faults_of_decision if whole else faults_of_writes
+            for fault in faults(before, now, outcome, self._wanted()):
+                raise Broken(self.seed, fault, tuple(self._story(outcome)))
             before = now
             if not outcome.effects:
                 return outcome
