@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sim_checks import faults_of_decision, faults_of_writes, look
 from sim_fleet import Fleet
+from sim_hands import HANDS, none_by_others
 
 from modelfleet.core import raw
 from modelfleet.core.effects import Outcome
@@ -45,9 +46,10 @@ class Run:
         """The whole run. Raises Broken; gives how many decisions it took."""
         for _ in range(self.choose.randint(3, 9)):
             if self.choose.random() < 0.5:
-                self.fleet.trouble()
+                self.fleet.trouble(HANDS)
             outcome = self._decide_at_once()
             self.fleet.pass_time(outcome.wake_after_s)
+        none_by_others(self.fleet)
         self.fleet.mend()
         self._rest()
         return self.decisions

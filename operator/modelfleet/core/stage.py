@@ -234,6 +234,8 @@ class Stage:
     def _apply(self, manifest: Mapping[str, Any]) -> None:
         key = str(manifest["kind"]), str(manifest["metadata"]["name"])
         part = {"metadata": {"labels": manifest["metadata"]["labels"]}} if key[0] == "Pod" else manifest
+        if raw.at(part, "spec", "selector") is not None:
+            self._merge(key, {"spec": {"selector": None}})  # it is put whole, not key by key
         self._merge(key, part)
 
     def _merge(self, key: Key, part: Mapping[str, Any]) -> None:
