@@ -14,7 +14,8 @@ _BEFORE_LINES = 60  # a traceback stands before the words that end it
 _PROMPTS = 64
 
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB)"
+_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"
+_SIZE = rf"({_NUMBER}) (bytes|KiB|MiB|GiB)"
 _OUT = re.compile(
     r"OutOfMemoryError|out of memory|not enough GPU memory|DefaultCPUAllocator|Cannot allocate memory|MemoryError"
     r"|std::bad_alloc"
@@ -25,8 +26,8 @@ _OTHER = re.compile(rf"Process (\d+) has {_SIZE} memory in use")
 _THIS = re.compile(rf"this process has {_SIZE} memory in use")
 _RESERVED = re.compile(rf"and {_SIZE} is reserved by PyTorch but unallocated")
 _SHORT = re.compile(
-    r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on (?:startup|kv cache allocation) is less than"
-    r" (?:desired (?:GPU|CPU) memory utilization \([\d.]+, |requested memory for kv \()(?P<wanted>[\d.]+)"
+    rf"\((?P<free>{_NUMBER})/(?P<total>{_NUMBER}) GiB\) on (?:startup|kv cache allocation) is less than"
+    rf" (?:desired (?:GPU|CPU) memory utilization \([\d.]+, |requested memory for kv \()(?P<wanted>{_NUMBER})"
 )
 _DUMP = "Dumping scheduler output for model execution"
 _PROMPT = re.compile(r"\bprompt_token_ids_len=(\d+)")  # of new requests alone
