@@ -45,8 +45,8 @@ SAMPLE = st.builds(
 LINES = st.sampled_from(
     [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"
-        " 79.25 GiB of which 1.00 GiB is free. Process 7 has 3.0 GiB memory in use. and 5.00 GiB is reserved by PyTorch but"
-        " unallocated",
+        " 79.25 GiB of which 1.00 GiB is free. Process 7 has 3.0 GiB memory in use. and 5.00 GiB is reserved by"
+        " PyTorch but unallocated",
         "Free memory on device (1.0/2.0 GiB) on startup is less than desired GPU memory utilization (0.9, 1.8 GiB)",
         "OutOfMemoryError: Tried to allocate 1.2.3 GiB",
         "Worker proc VllmWorker-0 died unexpectedly (exit code: -9).",
