@@ -185,3 +185,13 @@ def test_a_setting_that_is_no_number_counts_as_not_given(text: str) -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("rchar: 7\nread_bytes: 4096\n", 4096), ("", 0), ("odd", 0), ("read_bytes: x", 0)]
+)
+def test_what_a_process_read_is_none_where_the_kernel_does_not_say(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "io").write_text(text)
+    assert processes.read_bytes(7, tmp_path) == count
+    assert processes.read_bytes(8, tmp_path) == 0
