@@ -339,6 +339,8 @@ def _way(s: Situation) -> str:
         return "the last old ones finish their requests and end"
     if s.step.way is Way.SURGE and _room_comes(s) and s.placing.shortfalls:
         return "a new replica takes the room of an old one that ends"
+    if s.step.way is Way.SURGE and s.placing.gates:
+        return f"old ones stay while a new replica waits behind the scheduling gate {', '.join(s.placing.gates)}"
     if s.step.way is Way.SURGE:
         return "a new replica comes up before an old one leaves"
     if s.step.way is not Way.DELETE_FIRST or s.spare is None:
