@@ -19,6 +19,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(
     r"^(?:\([\w ]+ pid=\d+\)\s?)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]{8} \[[^]]*\]\s?)?"
 )
+_API_SERVER = re.compile(r"\(API_?Server", re.IGNORECASE)  # one is APIServer, one of several is ApiServer_3
+_ACCESS = re.compile(r'[A-Z]+:\s+\S+ - "')  # uvicorn's
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 # Said about the death of another process, whose own words are the cause.
 _ECHO = re.compile(
@@ -151,6 +153,8 @@ class Evidence:
         if not words:
             return
         self._last.append(words)
+        if is_access(line):
+            return
         for rule in () if self._serves and of_api_server(line) else _RULES:
             if rule.reason not in self._first and rule.pattern.search(words):
                 self._first[rule.reason] = words
@@ -203,8 +207,13 @@ class Evidence:
 
 
 def of_api_server(line: str) -> bool:
-    """Whether the process that answers clients said this, and not one that computes."""
-    return _ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip().startswith("(APIServer")
+    """Whether a process that answers clients said this, and not one that computes."""
+    return _API_SERVER.match(_ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip()) is not None
+
+
+def is_access(line: str) -> bool:
+    """Whether this is a line of the access log, whose words are a client's."""
+    return _ACCESS.match(_ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip()) is not None
 
 
 def clean(line: str) -> str:

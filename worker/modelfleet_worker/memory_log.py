@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from modelfleet_worker.diagnosis import clean, of_api_server
+from modelfleet_worker.diagnosis import clean, is_access, of_api_server
 
 _BEFORE_LINES = 60  # a traceback stands before the words that end it
 _PROMPTS = 64
@@ -94,6 +94,8 @@ class Listener:
 
     def add(self, line: str) -> None:
         """One line as the engine wrote it."""
+        if is_access(line):
+            return
         if _DUMP in line:
             self._prompts = tuple(map(int, _PROMPT.findall(line)))[:_PROMPTS]
             return
