@@ -150,11 +150,9 @@ class Evidence:
     def add(self, line: str) -> None:
         """Takes in one line as the engine wrote it."""
         words = clean(line)
-        if not words:
+        if not words or is_access(line):
             return
         self._last.append(words)
-        if is_access(line):
-            return
         for rule in () if self._serves and of_api_server(line) else _RULES:
             if rule.reason not in self._first and rule.pattern.search(words):
                 self._first[rule.reason] = words

@@ -73,6 +73,7 @@ def test_words_of_a_client_are_no_memory_that_ran_out(line: str) -> None:
         teller.add(line)
     assert (listener.said().out_of_memory, listener.said().silent) == ("", False)
     assert evidence.failure(-9, "serving").reason is Reason.ENGINE_DIED
+    assert ("HTTP/1.1" in evidence.log) is False, "requests would crowd out what the engine said last"
     assert "without a word" not in evidence.failure(1, "serving").message
     for teller in (evidence, listener):
         teller.add(f"(EngineCore pid=9) {OUT}")
