@@ -21,6 +21,8 @@ _PREFIX = re.compile(
 )
 _API_SERVER = re.compile(r"\(API_?Server", re.IGNORECASE)  # one is APIServer, one of several is ApiServer_3
 _ACCESS = re.compile(r'[A-Z]+:\s+\S+ - "')  # uvicorn's
+DUMP = "Dumping scheduler output for model execution"
+"""How vLLM begins the line with the step that it died in."""
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 # Said about the death of another process, whose own words are the cause.
 _ECHO = re.compile(
@@ -153,6 +155,8 @@ class Evidence:
         if not words or is_access(line):
             return
         self._last.append(words)
+        if DUMP in words:  # it holds names that clients chose for their requests
+            return
         for rule in () if self._serves and of_api_server(line) else _RULES:
             if rule.reason not in self._first and rule.pattern.search(words):
                 self._first[rule.reason] = words

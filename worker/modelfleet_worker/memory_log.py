@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from modelfleet_worker.diagnosis import clean, is_access, of_api_server
+from modelfleet_worker.diagnosis import DUMP, clean, is_access, of_api_server
 
 _BEFORE_LINES = 60  # a traceback stands before the words that end it
 _PROMPTS = 64
@@ -29,7 +29,6 @@ _SHORT = re.compile(
     rf"\((?P<free>{_NUMBER})/(?P<total>{_NUMBER}) GiB\) on (?:startup|kv cache allocation) is less than"
     rf" (?:desired (?:GPU|CPU) memory utilization \([\d.]+, |requested memory for kv \()(?P<wanted>{_NUMBER})"
 )
-_DUMP = "Dumping scheduler output for model execution"
 _PROMPT = re.compile(r"\bprompt_token_ids_len=(\d+)")  # of new requests alone
 _BUDGET = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
 _WORKER_DIED = re.compile(r"Worker proc \S+ died unexpectedly(?: \(exit code: (-?\d+))?")
@@ -96,7 +95,7 @@ class Listener:
         """One line as the engine wrote it."""
         if is_access(line):
             return
-        if _DUMP in line:
+        if DUMP in line:
             self._prompts = tuple(map(int, _PROMPT.findall(line)))[:_PROMPTS]
             return
         words = clean(line)

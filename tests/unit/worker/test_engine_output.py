@@ -14,6 +14,7 @@ from modelfleet_worker.memory_log import Listener
 from modelfleet_worker.start_outlook import Heard, Phase, heard
 
 OUT = "ERROR 11-29 17:54:29 [core.py:1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+DUMP = "ERROR 11-29 17:54:29 [dump_input.py:79] Dumping scheduler output for model execution: SchedulerOutput("
 _BAR = """
 import sys, time, pathlib
 print("\\rCapturing CUDA graphs (decode):   0%|  | 0/2", end="", flush=True)
@@ -57,6 +58,7 @@ def test_a_line_that_repeats_what_we_look_for_costs_no_time(text: str) -> None:
     "line",
     [
         pytest.param(f"(APIServer pid=7) {OUT}", id="in its log"),
+        pytest.param(f"(EngineCore pid=9) {DUMP}[NewRequestData(req_id=cmpl-OutOfMemoryError,", id="the name it chose"),
         pytest.param(f"(ApiServer_3 pid=7) {OUT}", id="in the log of one of several"),
         pytest.param(
             'INFO:     ::ffff:10.0.0.7:53542 - "GET /v1/models?OutOfMemoryError HTTP/1.1" 200 OK', id="asked for"
