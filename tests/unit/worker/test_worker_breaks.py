@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from group_process import group, group_plan
-from modelfleet_worker import processes
+from modelfleet_worker import commands, processes
 from worker_process import Worker, free_port, plan_of, running_worker, stand_in
 
 
@@ -71,6 +71,14 @@ def test_a_taken_status_port_is_named(tmp_path: Path) -> None:
     assert said["reason"] == "EngineStartFailed"
     assert str(port) in said["message"]
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "x", "9" * 5000])
+def test_a_port_that_is_none_is_told_with_what_would_work(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        commands.run(["serve", "--plan=plan.json", f"--status-port={port}"])
+    assert ended.value.code == 2
+    assert "a port from 1 to 65535" in capsys.readouterr().err
 
 
 def test_a_process_whose_name_is_no_text_is_seen_like_others() -> None:
