@@ -67,7 +67,10 @@ class Situation:
         """Replicas that samples ask for and no node has room for; none where no sample decides, or nodes are bought."""
         if self.scaling is None or self.scaling.case.scaling.mode is not ScalingMode.ACTIVE:
             return 0
-        return len(self.placing.shortfalls.keys() - self.placing.bought)
+        if self.old or self.draining or self.slow:
+            return 0  # one makes room for another, and what has none is not missed
+        without_room = len(self.placing.shortfalls.keys() - self.placing.bought)
+        return max(0, min(without_room, self.wanted - len(self.replicas)))
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:

@@ -42,7 +42,7 @@ class Fleet:
     def samples(self, key: Key) -> Samples:
         """What was read of one model."""
         pods = {uid: self._pod(uid, index) for index, uid in enumerate(uids(key))}
-        return Samples(at_s=self.at_s, pods=pods, since_s=0.0)
+        return Samples(at_s=self.at_s, pods=pods)
 
     def _pod(self, uid: str, index: int) -> PodSamples:
         moments = (300.0, 240.0, 180.0, 120.0, 60.0, 45.0, 30.0, 15.0, 5.0)

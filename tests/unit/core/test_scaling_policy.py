@@ -74,12 +74,12 @@ def test_a_step_up_is_answered_within_a_minute() -> None:
 
 
 def test_replicas_leave_only_when_none_was_needed_for_a_cold_start() -> None:
-    decisions, _ = film([16.0] * 200 + [2.0] * 60)
+    decisions, _ = film([16.0] * 200 + [2.0] * 80)
 
     high = decisions[199].replicas
     assert decisions[199 + 35].replicas >= 16.0 / 2.0 * 0.85
     assert decisions[199 + 35].bound is Bound.HELD
-    assert "were needed within the last 180 s" in decisions[199 + 35].reason
+    assert "were needed within the last 300 s" in decisions[199 + 35].reason
     assert decisions[-1].replicas < high
 
 
@@ -98,7 +98,7 @@ def test_what_the_load_needed_is_held_longer_once_too_much_was_late_for_lack_of_
             replicas.append(decision.replicas)
         held[good] = replicas
 
-    assert held[1.0][100 + 40] <= 3
+    assert held[1.0][100 + 80] <= 3
     assert held[0.5][100 + 110] >= 8
     assert held[0.5][-1] <= 3
 

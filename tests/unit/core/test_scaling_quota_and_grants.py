@@ -89,6 +89,18 @@ def test_what_has_no_room_is_said_as_the_bound_and_is_not_counted_as_decided() -
     assert len(fleet.fleet.pods()) == 3
 
 
+def test_a_replacement_without_room_is_no_replica_that_is_missed() -> None:
+    fleet = sampled(minReplicas=3)
+    fleet.run(600, fleet.knee_rps)
+    fleet.fleet.room = 3
+    fleet.fleet.deployment["spec"]["engine"] = {"image": "registry.example/worker:2"}
+
+    fleet.run(240)
+
+    assert {(each.status["scaling"]["lastDecision"]["to"]) for each in fleet.outcomes[-10:]} == {3}
+    assert fleet.decision.get("bound") != "capacity"
+
+
 def test_a_model_above_its_minimum_gives_to_one_whose_load_gains_more() -> None:
     (grant,) = decide_grants([GIVER, TAKER], (), 0.0)
 

@@ -10,9 +10,10 @@ the margin is what was learned about the promise and about the knee.
   replicas were busy, and shrinks slowly while they are busy and none is late, so that in the long run the wanted share
   is kept and no more. A load far below what the replicas can do says nothing about it. What is late because the load
   grew faster than replicas come teaches it little: they come already.
-- Replicas leave when they have not been needed for as long as a new one would take to come: holding one that long
-  costs at most what buying it again would. What a forecast asked for is held for a minute only: those that are not
-  there yet are given back as soon as it does not ask for them any more.
+- Replicas leave when they have not been needed for as long as a new one would take to come, at least five minutes:
+  holding one for a cold start costs at most what buying it again would, and what is late meanwhile costs more. What a
+  forecast asked for is held for a minute only: those that are not there yet are given back as soon as it does not ask
+  for them any more.
 - In an hour as many requests as the promise allows may be late for lack of replicas. Once that is spent, what the load
   needed is held for some cold starts, until the promise is kept again: what came faster than replicas do comes again.
 """
@@ -41,7 +42,7 @@ _QUIET = 200  # requests at no load, before what is late of them is believed
 _IDLE, _TELLING = 0.4, 0.8  # of the knee: below, good requests say nothing about the margin; above, all that they can
 _BUDGET_S = 3600.0  # what the promise is kept or broken over
 _SPENT_COLD_STARTS, _SPENT_LEAST_S, _SPENT_MOST_S = 6.0, 600.0, 3600.0  # replicas are held for, once it is broken
-_HOLD_LEAST_S, _HOLD_MOST_S = 60.0, 900.0
+_HOLD_LEAST_S, _HOLD_MOST_S = 300.0, 900.0  # five minutes: what a promise's worst window is looked at over
 _AHEAD_S = 60.0  # what a forecast asks for is held for
 _NEED_S = 60.0  # the load that replicas are held for is a mean over this: noise is not held
 
