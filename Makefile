@@ -88,6 +88,18 @@ e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and sch
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
 
+.PHONY: e2e-samples
+e2e-samples: prepare ## what is measured of a fleet on a real kubelet: whose page it is, a client's own count, a restarted operator
+	@$(BIN)/pytest --thorough -s tests/e2e/test_samples_for_real.py
+
+.PHONY: e2e-zero
+e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycles, killed activators and operators, a broken image, vLLM
+	@$(BIN)/pytest --thorough -s tests/e2e/test_zero_for_real.py
+
+.PHONY: e2e-scaling
+e2e-scaling: prepare ## the number of replicas under a real load: step, burst, restart, a slow replica, decay (half an hour)
+	@$(BIN)/pytest --thorough -s tests/e2e/test_scaling_for_real.py
+
 .PHONY: bench-weights
 bench-weights: setup ## what a fetch costs in time and processor time for a gigabyte
 	@PYTHONPATH=tests $(PY) -m benchmarks.weights
@@ -102,6 +114,14 @@ bench-placement: setup ## placement at 8,000 accelerators: how long, and how wel
 	@PYTHONPATH=tests $(PY) -m benchmarks.placement.books
 	@PYTHONPATH=tests $(PY) -m benchmarks.placement build/bench/placement.json
 
+.PHONY: bench-scrape
+bench-scrape: setup ## 10,000 fake engines of 1,000 models read by the operator's sampler: time, CPU, memory; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.scrape build/bench/scrape.json
+
+.PHONY: bench-fleet-tick
+bench-fleet-tick: setup ## the numbers of replicas of 1,000 models, decided once: CPU seconds of one core; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.fleet_tick build/bench/fleet-tick.json
+
 .PHONY: bench-goodput
 bench-goodput: prepare ## our goodput counters against vllm bench serve and aiperf at three rates; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput build/bench/goodput.json
@@ -109,6 +129,10 @@ bench-goodput: prepare ## our goodput counters against vllm bench serve and aipe
 .PHONY: bench-overhead
 bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with and without them; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.goodput.overhead build/bench/overhead.json
+
+.PHONY: bench-activator
+bench-activator: setup ## what the activator costs beside nginx: latency, rate, memory, the first token; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.activator build/bench/activator.json
 
 .PHONY: verify
 verify: setup ## format, lint, types, layers
@@ -137,6 +161,10 @@ bench-planner: setup ## how far the planner is from measurements; writes build/b
 .PHONY: bench-autoscaler
 bench-autoscaler: setup ## scaling policies on traces, SIZE=small (minutes) or full (hours); docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler $(or $(SIZE),small)
+
+.PHONY: bench-engine-model
+bench-engine-model: setup ## the simulator's engine against requests of real vLLM engines; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler.engine
 
 .PHONY: fit-planner
 fit-planner: setup ## fits the performance model's constants on measurements; writes core/perf/fitted.py

@@ -5,7 +5,9 @@ from api_engine_cases import ENGINE_BAD, ENGINE_GOOD
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
 from api_rollout_cases import ROLLOUT_BAD, ROLLOUT_GOOD
+from api_scaling_cases import SCALING_BAD, SCALING_GOOD
 from api_session_cases import SESSION_BAD, SESSION_GOOD
+from api_to_zero_cases import TO_ZERO_BAD, TO_ZERO_GOOD
 from api_weight_cases import WEIGHT_BAD, WEIGHT_GOOD
 from modelfleet.api.engine_options import REFUSED_FLAGS
 
@@ -71,7 +73,9 @@ GOOD = (
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
     *ENGINE_GOOD,
     *PLANNER_GOOD,
+    *SCALING_GOOD,
     *SESSION_GOOD,
+    *TO_ZERO_GOOD,
     *WEIGHT_GOOD,
     *ROLLOUT_GOOD,
 )
@@ -162,12 +166,6 @@ _FIELDS = (
         " refused",
     ),
     Bad(
-        "scaling to zero",
-        {"spec.scaling.minReplicas": 0},
-        "spec.scaling.minReplicas",
-        "minReplicas must be at least 1: scaling to zero does not work in this version (it comes with scaling.toZero)",
-    ),
-    Bad(
         "bounds the wrong way round",
         {"spec.scaling.minReplicas": 5},
         "spec.scaling.maxReplicas",
@@ -200,8 +198,8 @@ _FIELDS = (
         "a mode that is none",
         {"spec.scaling.mode": "Auto"},
         "spec.scaling.mode",
-        "must be one of 'Active' or 'Manual'",
-        server='supported values: "Active", "Manual"',
+        "must be one of 'Active', 'Advisory' or 'Manual'",
+        server='supported values: "Active", "Advisory", "Manual"',
     ),
     Bad(
         "more classes than eight",
@@ -329,4 +327,15 @@ _ENGINE = (
     ),
 )
 
-BAD = VALUES + _FIELDS + _ENGINE + ENGINE_BAD + PLANNER_BAD + ROLLOUT_BAD + SESSION_BAD + WEIGHT_BAD
+BAD = (
+    VALUES
+    + _FIELDS
+    + _ENGINE
+    + ENGINE_BAD
+    + PLANNER_BAD
+    + ROLLOUT_BAD
+    + SCALING_BAD
+    + SESSION_BAD
+    + TO_ZERO_BAD
+    + WEIGHT_BAD
+)

@@ -32,7 +32,14 @@ _EVENT_FIELDS = {
     "reportingController",
     "reportingInstance",
 }
-_LIST_KEYS = {"conditions": "type", "containers": "name", "volumes": "name", "env": "name", "ownerReferences": "uid"}
+_LIST_KEYS = {
+    "conditions": "type",
+    "containers": "name",
+    "volumes": "name",
+    "env": "name",
+    "ownerReferences": "uid",
+    "demand": "activator",
+}
 _ATOMIC = {"selector"}  # a Service's: replaced as a whole, though it is a map
 
 
@@ -90,7 +97,7 @@ class FakeCluster:
         self.writes.append(("apply", manifest["kind"], name))
         return self._merged(address, manifest, names.FIELD_MANAGER)
 
-    async def apply_status(self, manifest: Any) -> WriteResult:
+    async def apply_status(self, manifest: Any, manager: str = "") -> WriteResult:
         address, name = self._address(manifest), manifest["metadata"]["name"]
         if (answer := await self._fault("apply_status", manifest["kind"], name)) is not None:
             return answer
@@ -100,7 +107,7 @@ class FakeCluster:
         if manifest["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
             return Conflict("the object has been modified; please apply your changes to the latest version")
         self.writes.append(("apply_status", manifest["kind"], name))
-        return self._merged(address, {"status": manifest["status"]}, names.STATUS_MANAGER)
+        return self._merged(address, {"status": manifest["status"]}, manager or names.STATUS_MANAGER)
 
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Any, sub: str = "") -> WriteResult:
         if (answer := await self._fault("patch", resource.kind, name)) is not None:

@@ -36,6 +36,7 @@ class Fleet:
             "jobs": "/apis/batch/v1",
             "poddisruptionbudgets": "/apis/policy/v1",
             "networkpolicies": "/apis/networking.k8s.io/v1",
+            "endpointslices": "/apis/discovery.k8s.io/v1",
         }
         return f"{root.get(plural, '/api/v1')}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 

@@ -55,6 +55,13 @@ def create_change_scale_and_delete(story: Story) -> None:
     story.fleet.wait("nothing left", lambda: not any(story.fleet.children(plural, "life") for plural in CHILDREN))
 
 
+def a_number_that_samples_decide(story: Story) -> None:
+    """In mode Active the quotas of the namespace are read before replicas are asked for."""
+    story.fleet.apply(story.fleet.deployment("active", model={"source": "pvc://models/chat"}))
+    story.settled("active")
+    story.fleet.kubectl("delete", "mdep", "active")
+
+
 def a_revision_and_a_plan_that_nothing_needs(story: Story) -> None:
     """Ours by their owner, of a revision beyond the history: they go."""
     story.apply("history")
@@ -229,8 +236,36 @@ def a_group_whose_policy_is_edited_held_and_let_go(story: Story) -> None:
     story.fleet.wait("nothing left", lambda: not any(story.fleet.children(each, "fenced") for each in CHILDREN))
 
 
+def a_model_that_is_about_to_go_to_zero(story: Story) -> None:
+    """The slice to the activators is made, put back and dropped; the entry of a dead activator would be taken out."""
+    terms = {"minReplicas": 0, "maxReplicas": 2, "mode": "Manual", "toZero": {"firstCallerWaits": "5m"}}
+
+    def wanted(replicas: int) -> None:
+        manifest = story.fleet.deployment("zero", scaling={**terms, "replicas": replicas})
+        manifest["spec"]["objectives"][0] |= {"firstCaller": "Excused"}
+        story.fleet.apply(manifest)
+
+    def slice_() -> dict[str, Any] | None:
+        return story.fleet.get("endpointslices", "zero-activator")
+
+    wanted(1)
+    story.settled("zero")
+    wanted(0)
+    story.fleet.wait("the slice", lambda: slice_() is not None)
+    edit = {"metadata": {"labels": {names.SLICE_MANAGER_LABEL: "nobody"}}}
+    story.fleet.api.patch(story.fleet.path("endpointslices", "zero-activator"), edit)
+    story.fleet.wait(
+        "the label is back",
+        lambda: (slice_() or {})["metadata"]["labels"].get(names.SLICE_MANAGER_LABEL) == names.ACTIVATOR,
+    )
+    wanted(1)
+    story.fleet.wait("no slice", lambda: slice_() is None)
+    story.fleet.kubectl("delete", "mdep", "zero")
+
+
 SCENARIOS: tuple[Callable[[Story], None], ...] = (
     create_change_scale_and_delete,
+    a_number_that_samples_decide,
     a_group_whose_policy_is_edited_held_and_let_go,  # while all nodes are free
     labels_that_somebody_took_away,
     a_pod_that_somebody_relabelled,
@@ -239,5 +274,6 @@ SCENARIOS: tuple[Callable[[Story], None], ...] = (
     a_revision_and_a_plan_that_nothing_needs,
     a_restart_that_tells_the_same_again,
     a_budget_that_is_edited_and_held,
+    a_model_that_is_about_to_go_to_zero,
     a_model_that_a_job_reads,  # last: from then on the class asks for facts
 )

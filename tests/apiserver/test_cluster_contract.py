@@ -261,6 +261,20 @@ async def test_a_status_for_a_predecessor_of_the_same_name_is_a_conflict(cluster
     assert isinstance(await cluster.apply_status(status(stored, replicas=1)), Conflict)
 
 
+async def test_each_activator_owns_its_entry_and_an_apply_of_nothing_in_its_name_takes_it_out(cluster, namespace):
+    stored = await created(cluster, model_deployment(namespace))
+    at = "2026-01-01T00:00:00Z"
+    for activator in ("a1", "a2"):
+        entry = {"activator": activator, "waiting": 1, "at": at}
+        written = await cluster.apply_status(status(stored, demand=[entry]), f"{names.ACTIVATOR}-{activator}")
+        stored = written.object
+    ours = await cluster.apply_status(status(stored, replicas=1))
+    assert [each["activator"] for each in ours.object["status"]["demand"]] == ["a1", "a2"]
+    left = await cluster.apply_status(status(ours.object), f"{names.ACTIVATOR}-a1")
+    assert [each["activator"] for each in left.object["status"]["demand"]] == ["a2"]
+    assert left.object["status"]["replicas"] == 1
+
+
 async def test_a_spec_change_is_a_new_generation_and_no_change_is_none(cluster, namespace):
     stored = await created(cluster, model_deployment(namespace))
     changed = await cluster.merge(DEPLOYMENTS, "chat", namespace, {"spec": {"scaling": {"maxReplicas": 3}}})

@@ -37,7 +37,7 @@ def test_kubectl_runs_it_with_its_exit_status(run, tmp_path):
     path.write_text(yaml.safe_dump(changed(DEPLOYMENT, {"spec.scaling.minReplicas": 0})))
     done = run("modelfleet", "lint", str(path))
     assert (done.returncode, done.stderr) == (1, "")
-    assert "spec.scaling.minReplicas: minReplicas must be at least 1" in done.stdout
+    assert "spec.scaling.minReplicas: minReplicas 0 needs toZero" in done.stdout
 
 
 def test_kubectl_completes_it(run):

@@ -18,6 +18,8 @@ PLANTED = (
     ("layers", "operator/modelfleet/api", "modelfleet.core.plan"),
     ("layers", "operator/modelfleet/core", "modelfleet.controller.cluster"),
     ("layers", "operator/modelfleet/controller", "modelfleet.cli.main"),
+    ("layers", "operator/modelfleet/controller", "modelfleet.activator.line"),
+    ("activator-knows-only-the-client", "operator/modelfleet/activator", "modelfleet.controller.shell"),
     ("core-is-pure", "operator/modelfleet/core", ", ".join(IMPURE)),
     ("core-is-pure", "operator/modelfleet/api", ", ".join(IMPURE)),
     ("one-way-to-the-api-server", "operator/modelfleet/cli", "kubernetes, kopf"),

@@ -14,9 +14,9 @@ from modelfleet.api import names
 from modelfleet.api.crd import KINDS
 from modelfleet.api.reasons import EventReason, Reason
 from modelfleet.cli.schema import json_schema
-from modelfleet.controller.resources import CHILDREN
+from modelfleet.controller.resources import CHILDREN, SLICES
 from modelfleet.core import raw
-from modelfleet.core.effects import Apply, Delete, Effect, Event, Lift, Outcome
+from modelfleet.core.effects import Apply, Delete, Effect, Event, Forget, Lift, Outcome
 from modelfleet.core.snapshot import World
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -24,7 +24,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 Seen = Mapping[tuple[str, str], Any]
 """What a world shows, by name and uid."""
 
-_KINDS = {child.kind for child in CHILDREN}
+_KINDS = {child.kind for child in (*CHILDREN, SLICES)}
 _REASONS = {str(reason) for reason in (*Reason, *EventReason)}
 _LONGEST_WAIT_S = 24 * 3600
 _INT64 = range(-(2**63), 2**63)
@@ -95,6 +95,9 @@ def _check_effect(world: World, seen: Seen, effect: Effect) -> None:
     if isinstance(effect, Lift):
         _check_ours(world, seen, Delete("", "Pod", effect.name, effect.patch["metadata"]["uid"]))
         json.dumps(effect.patch, allow_nan=False, ensure_ascii=False).encode()
+        return
+    if isinstance(effect, Forget):
+        require(effect.activator, "the entry of nobody is taken out")
         return
     if isinstance(effect, Delete):
         require(effect.kind in _KINDS, f"a {effect.kind} is deleted")

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -21,11 +23,21 @@ from modelfleet_local.paths import REPOSITORY, cache_dir
 HERE = Path(__file__).parent / "chart"
 CHART = REPOSITORY / "charts/modelfleet"
 IMAGES = ("operator.image=registry.example/modelfleet-operator:1", "worker.image=registry.example/modelfleet-worker:1")
+TO_ZERO = ("activator.enabled=true", "activator.callerTokenSecretName=own-token")
 CASES = {
     "default": IMAGES,
+    "to-zero": (*IMAGES, *TO_ZERO),
     "demo": (*IMAGES, "acceleratorClasses.cpu.enabled=true"),
+    "prometheus": (
+        *IMAGES,
+        "samples.source=Prometheus",
+        "samples.prometheus.url=https://prometheus.monitoring:9090",
+        "samples.prometheus.tokenSecretName=prometheus-token",
+        "samples.prometheus.caConfigMapName=prometheus-ca",
+    ),
     "two-namespaces": (
         *IMAGES,
+        *TO_ZERO,
         "operator.namespaces={chat,search}",
         "crds.upgrade=false",
         "roles.aggregate=false",
@@ -48,6 +60,7 @@ def template(*settings: str) -> subprocess.CompletedProcess[str]:
     return helm("template", *where, *(f"--set={setting}" for setting in settings))
 
 
+@cache
 def rendered(case: str) -> list[dict[str, Any]]:
     done = template(*CASES[case])
     assert done.returncode == 0, done.stderr
@@ -84,6 +97,11 @@ def test_strict_lint_finds_nothing() -> None:
         ),
         pytest.param((*IMAGES, "operator.replicas=0"), "minimum: got 0, want 1", id="no operator at all"),
         pytest.param((*IMAGES, "operater.logLevel=debug"), "'operater' not allowed", id="a misspelt section"),
+        pytest.param(
+            (*IMAGES, "samples.source=Prometheus"),
+            "samples.prometheus.url is empty: source Prometheus needs the address of one",
+            id="a Prometheus without an address",
+        ),
         pytest.param((*IMAGES, "worker.drain=5"), "'drain' not allowed", id="a misspelt value"),
         pytest.param(
             (*IMAGES, "worker.drainSeconds=5m"), "got string, want integer", id="a duration where seconds are"
@@ -147,6 +165,8 @@ def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
     wanted[resource_key(resources.EVENTS)] = {"get", "create", "patch"}
     wanted[resource_key(resources.LEASES)] = {"list"}
+    wanted["", "resourcequotas"] = {"list"}
+    wanted[resource_key(resources.SLICES)] = {"get"} | write
     assert operator_rights(case) == wanted
 
 
@@ -207,10 +227,11 @@ def test_the_operator_understands_the_flags_it_is_given(case: str) -> None:
     assert (read.settings.drain_s, read.settings.propagation_s, read.settings.start_deadline_s) == (300, 5, 1800)
     assert read.namespaces == (("chat", "search") if case == "two-namespaces" else ())
     assert read.metrics_port == operator_container(case)["ports"][0]["containerPort"]
+    assert bool(read.settings.callers) == (TO_ZERO[0] in CASES[case])
 
 
 def operator_container(case: str) -> dict[str, Any]:
-    deployment = next(d for d in rendered(case) if d["kind"] == "Deployment")
+    deployment = next(d for d in rendered(case) if d["kind"] == "Deployment" and d["metadata"]["name"] == "modelfleet")
     found: dict[str, Any] = deployment["spec"]["template"]["spec"]["containers"][0]
     return found
 
@@ -220,7 +241,11 @@ def operator_options(case: str) -> options.Options:
     container = operator_container(case)
     pod = {"metadata.name": "operator-pod", "metadata.namespace": "modelfleet-system"}
     variables = {each["name"]: pod[each["valueFrom"]["fieldRef"]["fieldPath"]] for each in container["env"]}
-    return options.parse(container["args"], variables)
+    with NamedTemporaryFile("w") as token:
+        token.write("a-token")
+        token.flush()
+        mounted = [each.replace("/etc/modelfleet-activator/token", token.name) for each in container["args"]]
+        return options.parse(mounted, variables)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from modelfleet_worker.engine_api import EngineApi
 from modelfleet_worker.gate_state import Board
+from modelfleet_worker.identity import identity
 from modelfleet_worker.parts import Part
 from modelfleet_worker.state import Progress, State
 
@@ -110,9 +111,12 @@ class _Page(Collector):
 
     def __init__(self, revision: str, progress: Progress, board: Board) -> None:
         self._revision, self._progress, self._board = revision, progress, board
+        self._own = identity()
 
     def collect(self) -> Iterable[Metric]:
         yield InfoMetricFamily("modelfleet_worker", "The plan that is served.", {"revision": self._revision})
+        own = {"worker_pod": self._own.pod, "worker_pod_uid": self._own.uid}
+        yield InfoMetricFamily("modelfleet_worker_pod", "The pod that this page is of.", own)
         state = GaugeMetricFamily("modelfleet_worker_state", "1 for the present state.", labels=["state"])
         for one in State:
             state.add_metric([one], one is self._progress.state)

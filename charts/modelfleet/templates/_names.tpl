@@ -12,6 +12,27 @@ app.kubernetes.io/name: modelfleet
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* The activators' own name: nothing that selects the operator's pods finds theirs. */}}
+{{- define "modelfleet.activatorName" -}}
+{{ include "modelfleet.fullname" . }}-activator
+{{- end -}}
+
+{{- define "modelfleet.activatorSelector" -}}
+app.kubernetes.io/name: modelfleet-activator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "modelfleet.activatorLabels" -}}
+{{ include "modelfleet.activatorSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{- define "modelfleet.callerTokenSecret" -}}
+{{ .Values.activator.callerTokenSecretName | default (include "modelfleet.activatorName" .) }}
+{{- end -}}
+
 {{- define "modelfleet.labels" -}}
 {{ include "modelfleet.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

@@ -80,6 +80,9 @@ class Supply(ApiModel):
     limit: Annotated[int, whole(1, 1_000_000)] | None = None
     """Accelerators that nodes of this supply have at most, those that are there included; only with Autoscaled.
     Default: no limit."""
+    can_be_reacquired: Annotated[bool, Field(strict=True)] = True
+    """Whether what is given back can be had again when it is asked for. false: a model scales to zero only on a class
+    with another supply. Default: true."""
     notice_period: Duration | None = None
     """How long before a node of this supply is taken away it is cordoned, such as 2m; a drain of it takes no longer.
     Default: no limit of its own."""

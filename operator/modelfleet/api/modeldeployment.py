@@ -11,6 +11,7 @@ from modelfleet.api.model import Model
 from modelfleet.api.placement import Spread
 from modelfleet.api.quantization import Quantization
 from modelfleet.api.rollout import Rollout
+from modelfleet.api.schedules import Schedule
 from modelfleet.api.schema import ApiModel, Needed, Refused, Tokens, Unique, whole
 from modelfleet.api.sessions import Sessions
 from modelfleet.api.sources import ClaimSource
@@ -25,6 +26,7 @@ from modelfleet.api.strings import (
     ImageName,
     ObjectName,
 )
+from modelfleet.api.to_zero import FirstCaller, ToZero
 from modelfleet.api.values import PositiveDuration, Price, Rate, Share
 
 _E2E = "e2eLatency"
@@ -93,6 +95,9 @@ class Objective(ApiModel):
     """Required. Longest mean time per output token after the first, such as 50ms."""
     share: Share = Share("99%")
     """The share of requests that must keep both, above 0% and below 100%. Default: 99%."""
+    first_caller: FirstCaller = FirstCaller.COUNTS
+    """Whether a request that arrives while no replica runs (scaling.toZero) counts in the promise. Excused: it is
+    counted apart, against toZero.firstCallerWaits. Default: Counts."""
     load: Annotated[
         Load,
         Needed(
@@ -170,6 +175,7 @@ class ScalingMode(StrEnum):
     """Who decides the number of replicas."""
 
     ACTIVE = "Active"
+    ADVISORY = "Advisory"
     MANUAL = "Manual"
 
 
@@ -177,16 +183,21 @@ class Scaling(ApiModel):
     """How many replicas there are."""
 
     min_replicas: Replicas
-    """The fewest replicas, at least 1."""
+    """The fewest replicas; 0 with toZero, else at least 1."""
     max_replicas: Replicas
     """The most replicas, at least minReplicas."""
     mode: ScalingMode = ScalingMode.ACTIVE
-    """Who decides inside the bounds: the operator (Active) or `replicas` (Manual). Default: Active."""
+    """Who decides inside the bounds: the operator, by what it measures (Active), `replicas` (Manual), or nobody
+    (Advisory: the declared load is served, and status says what Active would do). Default: Active."""
     replicas: Annotated[Replicas, Field(json_schema_extra={"default": 1})] = 1
     """What `kubectl scale` and other scalers write. Counts only in mode Manual, inside the bounds."""
     max_accelerators: Annotated[int, whole(1, 100_000)] | None = None
     """The most accelerators of all replicas together; fewer replicas run where maxReplicas would need more. Default: no
     such bound."""
+    schedules: Annotated[tuple[Schedule, ...], Field(max_length=16)] = ()
+    """Times in which at least so many replicas are kept. Not in mode Manual. Default: none."""
+    to_zero: ToZero | None = None
+    """On which conditions no replica runs; needs minReplicas 0. Default: at least minReplicas always run."""
 
 
 class SpeculationMode(StrEnum):

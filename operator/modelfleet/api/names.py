@@ -20,6 +20,9 @@ ROLE_LABEL = f"{GROUP}/role"
 SERVING_LABEL = f"{GROUP}/serving"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "modelfleet"
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"  # of an EndpointSlice: whose Service it is
+SLICE_MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"
+ACTIVATOR = "modelfleet-activator"  # who keeps the endpoints of slices that point to activators; also its field manager
 LEASE_LABEL = f"{GROUP}/lease"  # on the Leases of all installations, so that they find each other
 LEADER_LEASE = "leader"
 SERVES_ANNOTATION = f"{GROUP}/serves-namespaces"
@@ -33,6 +36,10 @@ WORKER_CONTAINER = "worker"
 FETCH_CONTAINER = "fetch"  # an init container, where weights come from a server
 HTTP_PORT = 8000
 STATUS_PORT = 8001
+ACTIVATOR_PROBE_PATH = "/-/modelfleet/activator"  # answered by activators alone, on each model's port
+CALLER_HEADER = "x-modelfleet-caller"  # a trusted caller's token; what it says in the two below is believed
+SPENT_HEADER = "x-modelfleet-spent-ms"
+AT_ZERO_HEADER = "x-modelfleet-at-zero"
 GROUP_PORT = 8002  # of a group's leader: the other members' workers connect to it
 MASTER_PORT = 29500  # of a group's leader: the engine's processes find each other there
 SERVICE_PORT = 80
@@ -50,6 +57,9 @@ ADOPTION_KEY = "adoption.json"  # of NAME-state: which inputs a revision stands 
 MEMORY_KEY = "memory.json"  # of NAME-state: what was lowered after deaths for lack of memory
 ROLLOUT_KEY = "rollout.json"  # of NAME-state: the clock of a rollout, and which inputs failed to serve
 GROUPS_KEY = "groups.json"  # of NAME-state: how often replicas ended as a whole, and which nodes are in doubt
+SCALING_KEY = "scaling.json"  # of NAME-state: what decisions about replicas remember, and the last of them
+ZERO_KEY = "zero.json"  # of NAME-state: how far a model is on the way to zero or back, and its activators' port
+STARTS_KEY = "starts.json"  # of NAME-state: how long the last starts took, phase by phase
 PLAN_MOUNT = "/etc/modelfleet"
 PROMISE_KEY = "promise.json"
 PROMISE_MOUNT = "/etc/modelfleet-promise"
@@ -96,6 +106,11 @@ def state(deployment: str) -> str:
 def promise(deployment: str) -> str:
     """The name of the ConfigMap with what requests are judged by; `promise` is no revision's hash."""
     return child(deployment, "promise")
+
+
+def activator_slice(deployment: str) -> str:
+    """The name of the EndpointSlice that points the Service to activators; `activator` is no revision's hash."""
+    return child(deployment, "activator")
 
 
 def inspect_job(deployment: str, source: str, image: str) -> str:

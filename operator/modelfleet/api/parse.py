@@ -193,6 +193,8 @@ def _unknown_field(kind: type[ApiModel], place: Place) -> str:
     ]
     if near:
         return f"unknown field, did you mean {near[0]}?"
+    depth = min((path.count(".") for path in elsewhere), default=0)
+    elsewhere = [path for path in elsewhere if path.count(".") == depth]  # what is meant is seldom deep inside a list
     if elsewhere:
         return f"unknown field here, did you mean {' or '.join(elsewhere[:3])}?"
     return f"unknown field; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"

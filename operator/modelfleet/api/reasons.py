@@ -4,7 +4,10 @@ docs/conditions.md is generated from here. A reason is never renamed and never r
 first of Accepted, Planned and Available that is not True, so it is not listed for each.
 """
 
+from modelfleet.api import promise_reasons as promise
+from modelfleet.api import rollout_reasons as rollouts
 from modelfleet.api import standings as at
+from modelfleet.api import zero_reasons as zero
 from modelfleet.api.told import EventReason as EventReason
 from modelfleet.api.told import ScalingReason as ScalingReason
 
@@ -339,38 +342,11 @@ class Reason(at.Documented):
 
     # The movement
     ROLLING_OUT = "RollingOut", (at.PROGRESSING,), "Replicas of a new revision replace those of an older one.", "Wait."
-    ROLLOUT_PAUSED = (
-        "RolloutPaused",
-        (at.PROGRESS_UNKNOWN,),
-        "spec.rollout.paused is set while replicas of another revision run, so none is replaced.",
-        "To go on set spec.rollout.paused to false, or `modelfleet rollout resume NAME`.",
-    )
-    PROGRESS_DEADLINE_EXCEEDED = (
-        "ProgressDeadlineExceeded",
-        (at.NOT_PROGRESSING,),
-        "In a rollout no further new replica came to serve for spec.rollout.progressDeadline. Old ones go on serving.",
-        "Mend what the message names, or set the spec back. A longer start needs a longer progressDeadline.",
-    )
-    PROMISE_BROKEN = (
-        "PromiseBroken",
-        (at.NOT_PROGRESSING,),
-        "Replicas of the new revision break the promise for certain, while those of the old one keep it.",
-        "Set the spec back, or change what makes the new revision slower.",
-    )
-    ROLLED_BACK = (
-        "RolledBack",
-        (at.NOT_PROGRESSING,),
-        "The revision of this spec did not serve, so the one before it serves in its place; the message says why.",
-        "Mend what the message names and change the spec, or set it back. To try the same spec again set"
-        " spec.rollout.paused to true and then to false. spec.rollout.onFailure Hold gives no revision up.",
-    )
-    CORDONED_NODE = (
-        "CordonedNode",
-        (at.PROGRESSING, at.NOT_PROGRESSING),
-        "A replica stands on a node that is cordoned. It is replaced elsewhere before it ends; where there is no room"
-        " for that, it stays.",
-        "Wait, or free or add a node that fits. To let it end first set spec.rollout.maxUnavailable to 1.",
-    )
+    ROLLOUT_PAUSED = rollouts.ROLLOUT_PAUSED
+    PROGRESS_DEADLINE_EXCEEDED = rollouts.PROGRESS_DEADLINE_EXCEEDED
+    PROMISE_BROKEN = rollouts.PROMISE_BROKEN
+    ROLLED_BACK = rollouts.ROLLED_BACK
+    CORDONED_NODE = rollouts.CORDONED_NODE
     SCALING = "Scaling", (at.PROGRESSING,), "The number of replicas is changing.", "Wait."
     DRAINING = "Draining", (at.PROGRESSING,), "Replicas finish their requests before they end.", "Wait."
     SETTLED = (
@@ -380,14 +356,32 @@ class Reason(at.Documented):
         _NOTHING,
     )
 
+    # To zero and back
+    CAPACITY_MAY_NOT_RETURN = zero.CAPACITY_MAY_NOT_RETURN
+    AT_ZERO = zero.AT_ZERO
+    WAKING = zero.WAKING
+    GOING_TO_ZERO = zero.GOING_TO_ZERO
+    ACTIVATOR_SILENT = zero.ACTIVATOR_SILENT
+    WAKE_FAILED = zero.WAKE_FAILED
+    ZERO_BY_HAND = zero.ZERO_BY_HAND
+
+    SLOW_REPLICA = (
+        "SlowReplica",
+        (at.PROGRESSING,),
+        "One replica keeps the promise less often than the others, for certain, so it is replaced, and no more are"
+        " bought for it. One at a time, with a growing pause.",
+        "Look at the pod and the node that the message names: other processes, a throttled or faulty accelerator.",
+    )
+
     # The whole
     SERVING = "Serving", (at.READY,), "A request sent now would be answered.", _NOTHING
-    NOT_MEASURED = (
-        "NotMeasured",
-        (at.PROMISE_UNKNOWN,),
-        "This version does not measure goodput yet, so whether the promise is kept is not known.",
-        _NOTHING,
-    )
+    SHARE_KEPT = promise.SHARE_KEPT
+    SHARE_MISSED = promise.SHARE_MISSED
+    TOO_FEW_REQUESTS = promise.TOO_FEW_REQUESTS
+    NO_TRAFFIC = promise.NO_TRAFFIC
+    NO_DATA = promise.NO_DATA
+    OUTSIDE_REGIME = promise.OUTSIDE_REGIME
+    NOT_MEASURED = promise.NOT_MEASURED
     OPERATOR_BUG = (
         "OperatorBug",
         at.UNKNOWN,

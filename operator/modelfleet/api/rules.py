@@ -30,6 +30,7 @@ from modelfleet.api.rollout import Rollout
 from modelfleet.api.rule import Code, Rule
 from modelfleet.api.schema import ApiModel, Needed, Refused
 from modelfleet.api.sources import Scheme
+from modelfleet.api.to_zero_rules import TO_ZERO
 
 Place = tuple[str | int, ...]
 
@@ -101,20 +102,20 @@ _FIELDS: tuple[Rule[Any], ...] = (
         "objectives",
     ),
     Rule(
-        "at-least-one-replica",
-        Scaling,
-        "self.minReplicas >= 1",
-        lambda it: it.min_replicas >= 1,
-        "minReplicas must be at least 1: scaling to zero does not work in this version (it comes with scaling.toZero)",
-        "minReplicas",
-    ),
-    Rule(
         "min-up-to-max",
         Scaling,
         "self.minReplicas <= self.maxReplicas",
         lambda it: it.min_replicas <= it.max_replicas,
         "maxReplicas must not be below minReplicas",
         "maxReplicas",
+    ),
+    Rule(
+        "a-schedule-is-up-to-max",
+        Scaling,
+        "!has(self.schedules) || self.schedules.all(s, s.minReplicas <= self.maxReplicas)",
+        lambda it: all(each.min_replicas <= it.max_replicas for each in it.schedules),
+        "a schedule's minReplicas must not be above maxReplicas",
+        "schedules",
     ),
     Rule(
         "a-rollout-can-move",
@@ -284,7 +285,7 @@ _SESSIONS: tuple[Rule[Any], ...] = (
     ),
 )
 
-CHECKS: tuple[Rule[Any], ...] = _FIELDS + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS + _SESSIONS
+CHECKS: tuple[Rule[Any], ...] = _FIELDS + TO_ZERO + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS + _SESSIONS
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 

@@ -24,7 +24,10 @@ PROGRESSING, NOT_PROGRESSING = (
     _is(ConditionType.PROGRESSING, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
 )
 READY = _is(ConditionType.READY, ConditionStatus.TRUE)
-PROMISE_UNKNOWN = _is(ConditionType.OBJECTIVES_MET, ConditionStatus.UNKNOWN)
+PROMISE_KEPT, PROMISE_NOT_KEPT, PROMISE_UNKNOWN = (
+    _is(ConditionType.OBJECTIVES_MET, status)
+    for status in (ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN)
+)
 UNKNOWN = tuple(_is(condition, ConditionStatus.UNKNOWN) for condition in ConditionType)
 PROGRESS_UNKNOWN = _is(ConditionType.PROGRESSING, ConditionStatus.UNKNOWN)
 DEPENDENT_UNKNOWN = tuple(

@@ -6,7 +6,9 @@ from typing import Annotated
 from pydantic import Field
 
 from modelfleet.api.conditions import Condition
+from modelfleet.api.goodput_status import GoodputStatus, Observed
 from modelfleet.api.schema import ApiModel, Instant, Unique, whole
+from modelfleet.api.zero_status import ColdStart, Demands, ZeroStatus
 
 Count = Annotated[int, whole(0)]
 
@@ -84,6 +86,8 @@ class Pool(ApiModel):
     """What the planner has the engine started with. Absent where nothing is predicted: the engine's defaults."""
     predicted: Predicted | None = None
     """What one replica is expected to do. Absent where nothing is predicted."""
+    observed: Observed | None = None
+    """What one replica was seen to do in the last five minutes. Absent where nothing was measured."""
 
 
 class PlanReason(ApiModel):
@@ -208,7 +212,15 @@ class ModelDeploymentStatus(ApiModel):
     """The label selector of the worker pods, for the scale subresource."""
     scaling: ScalingStatus | None = None
     """The last decision about the number of replicas."""
+    goodput: GoodputStatus | None = None
+    """The share of requests that kept their promise. Absent: there is no data."""
     cost: Cost | None = None
     """What the plan costs. Absent where nothing is predicted."""
     model: ModelReport | None = None
     """What the model is made of. Absent where it was not read."""
+    to_zero: ZeroStatus | None = None
+    """How scaling to zero stands. Absent without spec.scaling.toZero."""
+    cold_start: ColdStart | None = None
+    """How long a start takes. Absent until one was measured or runs, and without spec.scaling.toZero."""
+    demand: Demands | None = None
+    """Requests that wait in activators; written by them, one entry each."""

@@ -11,6 +11,9 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.cli import kubectl
+from modelfleet.cli.explain_goodput import goodput_lines
+from modelfleet.cli.explain_scaling import LedgerError, exported, has_numbers, replayed, scaling_lines
+from modelfleet.cli.explain_zero import to_zero_lines
 from modelfleet.cli.kubectl import KubectlError
 from modelfleet.cli.plan_files import read_files
 from modelfleet.cli.plan_flags import AskError
@@ -38,14 +41,29 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "-f", "--file", metavar="FILE", help="a saved object in place of a live one; - is standard input"
     )
+    parser.add_argument(
+        "--ledger", action="store_true", help="print the last decisions about the number of replicas, as JSON"
+    )
+    parser.add_argument("--replay", metavar="LEDGER", help="make the decisions of a saved ledger again, and compare")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the explanation. 0: it was found; 2: it cannot be read."""
+    """Prints the explanation. 0: it was found; 1: a replayed decision came out another; 2: it cannot be read."""
     try:
-        show("\n".join(lines(_found(arguments))))
-    except (ExplainError, KubectlError, AskError, UnreadableError, MissingExtraError) as error:
+        if arguments.replay is not None:
+            told, same = replayed(arguments.replay)
+            show("\n".join(told))
+            return 0 if same else 1
+        if arguments.ledger:
+            if arguments.name is None:
+                raise ExplainError("--ledger needs the name of a ModelDeployment")
+            show(exported(kubectl.state(arguments), arguments.name))
+            return 0
+        found = _found(arguments)
+        state = kubectl.state(arguments) if arguments.name is not None and has_numbers(found) else {}
+        show("\n".join(lines(found, state)))
+    except (ExplainError, LedgerError, KubectlError, AskError, UnreadableError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
     return 0
@@ -62,8 +80,9 @@ def _found(arguments: argparse.Namespace) -> Mapping[str, Any]:
     return saved
 
 
-def lines(deployment: Mapping[str, Any]) -> Iterator[str]:
-    """The explanation, line by line. Reads the status leniently: another version may have written it."""
+def lines(deployment: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """The explanation, line by line; `state` is what decisions remember. Reads the status leniently: another version
+    may have written it."""
     status = raw.mapping(deployment, "status")
     namespace = raw.text(deployment, "metadata", "namespace")
     yield f"{raw.text(deployment, 'metadata', 'name')}" + (f" in {namespace}" if namespace else "")
@@ -74,8 +93,11 @@ def lines(deployment: Mapping[str, Any]) -> Iterator[str]:
         yield from wrapped("  The spec has changed since: what follows is of an older generation.")
     yield from _conditions(status)
     yield from _plan(status)
+    yield from goodput_lines(status)
     yield from _money(status)
     yield from _scaling(status)
+    yield from scaling_lines(state or {})
+    yield from to_zero_lines(status)
     yield from _changes(status)
 
 

@@ -44,6 +44,14 @@ def _is_of(controller: Mapping[str, Any], name: str) -> bool:
     return controller.get("kind") == names.DEPLOYMENT_KIND and controller.get("name") == name
 
 
+def state(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """The ConfigMap in which decisions about the ModelDeployment that the arguments name are remembered; empty where
+    there is none."""
+    name = names.state(arguments.name)
+    found = _run(arguments, ["get", "configmaps", "--output=json", "--ignore-not-found", _REQUEST], name)
+    return _parsed(found) if found.strip() else {}
+
+
 def patch(arguments: argparse.Namespace, kind: str, content: Sequence[Any] | Mapping[str, Any]) -> None:
     """Patches the ModelDeployment that the arguments name; `kind` is kubectl's: json or merge."""
     text = json.dumps(content)
@@ -52,8 +60,12 @@ def patch(arguments: argparse.Namespace, kind: str, content: Sequence[Any] | Map
 
 
 def _object(arguments: argparse.Namespace, command: list[str], *last: str) -> Mapping[str, Any]:
+    return _parsed(_run(arguments, command, *last))
+
+
+def _parsed(answer: bytes) -> Mapping[str, Any]:
     try:
-        content = json.loads(_run(arguments, command, *last))
+        content = json.loads(answer)
     except ValueError as error:
         raise KubectlError("kubectl answered with something that is not JSON") from error
     if not isinstance(content, Mapping):

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -33,10 +34,11 @@ class Output(StrEnum):
 
 @dataclass(frozen=True)
 class Asked:
-    """A question and the name of what it is about."""
+    """A question and the name of what it is about, and the ModelDeployment that asks it, if one does."""
 
     name: str
     question: Question
+    deployment: Mapping[str, Any] | None = None
 
 
 def register(commands: Any) -> None:
@@ -98,7 +100,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     if files.deployment is not None:
         from modelfleet.cli.plan_manifest import manifest_question
 
-        return Asked(*manifest_question(files, classes, arguments.model))
+        return Asked(*manifest_question(files, classes, arguments.model), files.deployment)
     if arguments.model is None and files.config is None:
         raise AskError("give a file with a ModelDeployment, a config.json or --model")
     facts = model_facts(arguments.model) if arguments.model is not None else files.config_facts()
@@ -115,4 +117,6 @@ def _printed(output: Output, asked: Asked, found: Answer) -> str:
             return tell(asked.question, found)
         case Output.HTML:
             return html(asked.name, asked.question, found)
-    return text(asked.name, asked.question, found)
+    from modelfleet.cli.plan_zero import to_zero_text
+
+    return text(asked.name, asked.question, found) + to_zero_text(asked.deployment, found)

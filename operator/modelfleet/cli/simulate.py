@@ -9,11 +9,16 @@ from typing import Any
 
 from modelfleet.cli import simulate_flags
 from modelfleet.cli.fields import clipped
+from modelfleet.cli.report.page import template
+from modelfleet.cli.report.simulation import Course, html
 from modelfleet.cli.simulate_flags import FlagError, TraceError
 from modelfleet.cli.simulate_text import document, table
 from modelfleet.cli.terminal import show
+from modelfleet.cli.yaml_io import MissingExtraError
 from modelfleet.sim import contest
-from modelfleet.sim.contest import ORACLE, OURS, STATIC, Curve, Rule, best_static, curve, oracle, rules
+from modelfleet.sim.contest import ORACLE, OURS, STATIC, Curve, Rule, best_static, curve, oracle, played, rules
+from modelfleet.sim.headroom import headroom
+from modelfleet.sim.oracle import work_by_window
 from modelfleet.sim.world import World, WorldError, build
 
 
@@ -22,6 +27,7 @@ class Output(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    HTML = "html"
 
 
 def register(commands: Any) -> None:
@@ -42,7 +48,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed; default: 1")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many; default: 1")
     parser.add_argument("-o", "--output", type=Output, choices=list(Output), default=Output.TABLE, metavar="FORMAT",
-                        help="table or json; default: table")  # fmt: skip
+                        help="table, json or html; default: table")  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -50,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulates and prints. 0: done; 2: the question cannot be read."""
     try:
         setting = simulate_flags.setting_of(arguments)
+        if arguments.output is Output.HTML:
+            template("simulation.html.j2")  # what is missing is told before minutes of work
         if not 1 <= arguments.seeds <= 100:
             raise FlagError(f"--seeds: {arguments.seeds} must be from 1 to 100")
         trace = simulate_flags.trace_of(arguments, arguments.seed)
@@ -58,14 +66,48 @@ def run(arguments: argparse.Namespace) -> int:
         seeds = range(arguments.seed, arguments.seed + arguments.seeds)
         notes = (*notes, *contest.notes(world))
         curves = list(_curves(world, arguments.policy, seeds))
-    except (FlagError, TraceError, WorldError) as error:
+        notes = (*notes, *_headroom(world, curves, seeds[0]))
+    except (FlagError, TraceError, WorldError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
-    if arguments.output is Output.JSON:
-        print(json.dumps(document(world, curves, seeds, notes), indent=2, allow_nan=False))
-    else:
-        show(table(world, curves, seeds, notes))
+    match arguments.output:
+        case Output.JSON:
+            print(json.dumps(document(world, curves, seeds, notes), indent=2, allow_nan=False))
+        case Output.HTML:
+            print(html(document(world, curves, seeds, notes), _course(world, curves, seeds[0])))
+        case _:
+            show(table(world, curves, seeds, notes))
     return 0
+
+
+def _headroom(world: World, curves: Sequence[Curve], seed: int) -> Iterator[str]:
+    """What would have had to stand ready, where ours as shipped does not keep the promise on the first seed."""
+    points = [point for each in curves if each.policy == OURS for point in each.points if point.parameter == each.usual]
+    mine = next((point for point in points if point.seed == seed), None)
+    promised = world.setting.promise.share
+    if mine is None or mine.share >= promised:
+        return
+    found = headroom(world, seed)
+    kept = (
+        f"with minReplicas {found} it would have been kept"
+        if found is not None
+        else f"no minReplicas up to {world.setting.max_replicas} would have kept it"
+    )
+    yield f"{OURS} keeps {mine.share:.4f}, not {promised:.4g}, on the first seed: {kept}"
+
+
+def _course(world: World, curves: Sequence[Curve], seed: int) -> Course | None:
+    """Ours as shipped once more, for its replicas over time."""
+    if all(each.policy != OURS for each in curves):
+        return None
+    rule = next(each for each in rules(world) if each.name == OURS)
+    requests = world.trace.requests
+    load = work_by_window(requests, [world.work(one) for one in requests], world.trace.duration_s)
+    minutes = [load[at : at + 6] for at in range(0, len(load) - 1, 6)]
+    return Course(
+        steps=played(world, rule.make[rule.usual](seed), seed).course,
+        load=[(60.0 * at + 30.0, sum(part) / len(part) / world.knee_rps) for at, part in enumerate(minutes)],
+    )
 
 
 def _curves(world: World, wanted: str, seeds: Sequence[int]) -> Iterator[Curve]:

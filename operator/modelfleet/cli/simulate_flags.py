@@ -21,6 +21,7 @@ from modelfleet.sim.world import Setting
 
 T = TypeVar("T")
 TENSOR = (1, 2, 4, 8)
+PHASES = ("node", "fetch", "load")
 
 
 class FlagError(ValueError):
@@ -40,7 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ttft", default="2s", metavar="TIME", help="time to the first token; default: 2s")
     parser.add_argument("--tpot", default="50ms", metavar="TIME", help="time per output token; default: 50ms")
     parser.add_argument("--share", default="99%", metavar="SHARE", help="of requests inside both; default: 99%%")
-    parser.add_argument("--cold-start", default="3m", metavar="TIME", help="of a replica; default: 3m")
+    parser.add_argument(
+        "--cold-start", default="3m", metavar="TIME",
+        help="of a replica, or its phases: node=90s,fetch=60s,load=30s, where a node that a replica left less than ten"
+        " minutes ago needs the last only; default: 3m",
+    )  # fmt: skip
+    parser.add_argument("--supply", metavar="N", help="replicas that there are nodes for; default: as many as wanted")
     parser.add_argument("--min-replicas", default="1", metavar="N", help="default: 1")
     parser.add_argument("--max-replicas", default="64", metavar="N", help="default: 64")
     parser.add_argument(
@@ -50,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--failures-per-hour", default="0", metavar="RATE", help="of one replica; default: 0")
     parser.add_argument("--routing", type=Routing, choices=list(Routing), default=Routing.RANDOM, metavar="HOW",
                         help="random (a Service) or least-of-two (a load-aware router); default: random")  # fmt: skip
+    parser.add_argument(
+        "--admission", choices=("plan", "none"), default="plan", metavar="HOW",
+        help="plan: engines refuse above a plan's limits, lowered until overload keeps 90%% of the knee's goodput;"
+        " none: everything queues; default: plan",
+    )  # fmt: skip
     trace = parser.add_argument_group("of the trace")
     trace.add_argument("--series", metavar="NAME", help="of a file with several; default: the first")
     trace.add_argument("--from-hour", default="0", metavar="HOUR", help="where to begin; default: 0")
@@ -87,18 +98,22 @@ def setting_of(arguments: argparse.Namespace) -> Setting:
     high = _whole("--max-replicas", arguments.max_replicas, 1, 10_000)
     if high < low:
         raise FlagError(f"--max-replicas: {high} is below --min-replicas ({low})")
+    cold_start_s, warm_start_s = _cold_start(arguments.cold_start)
     return Setting(
         promise=Promise(
             ttft_s=_value("--ttft", PositiveDuration, arguments.ttft).seconds,
             tpot_s=_value("--tpot", PositiveDuration, arguments.tpot).seconds,
             share=float(_value("--share", Share, arguments.share).fraction),
         ),
-        cold_start_s=_value("--cold-start", PositiveDuration, arguments.cold_start).seconds,
+        cold_start_s=cold_start_s,
+        warm_start_s=warm_start_s,
+        supply=None if arguments.supply is None else _whole("--supply", arguments.supply, 1, 10_000),
         min_replicas=low,
         max_replicas=high,
         capacity_error=_error(arguments.capacity_error),
         failures_per_hour=_number("--failures-per-hour", arguments.failures_per_hour, 0, 60),
         routing=arguments.routing,
+        admission=arguments.admission == "plan",
     )
 
 
@@ -139,6 +154,17 @@ def _as_flag(message: str) -> str:
     """A row's fault names its column; a user of this command wrote a flag."""
     column, _, rest = message.partition(":")
     return f"--{'tensor' if column == 'tp' else column.replace('_', '-')}:{rest}"
+
+
+def _cold_start(text: str) -> tuple[float, float | None]:
+    """All phases together, and the last alone; None where no phases are given."""
+    if "=" not in text:
+        return _value("--cold-start", PositiveDuration, text).seconds, None
+    phases = dict(part.strip().partition("=")[::2] for part in text.split(","))
+    if tuple(phases) != PHASES:
+        raise FlagError(f"--cold-start: {clipped(text)} must be one time, or node=TIME,fetch=TIME,load=TIME")
+    seconds = [_value("--cold-start", PositiveDuration, each).seconds for each in phases.values()]
+    return sum(seconds), seconds[-1]
 
 
 def _error(text: str) -> float:

@@ -96,8 +96,11 @@ class Cluster(Protocol):
         ValueError: the manifest names no controller. Applying without uid and owner would take over foreign objects.
         """
 
-    async def apply_status(self, manifest: Manifest) -> WriteResult:
-        """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`."""
+    async def apply_status(self, manifest: Manifest, manager: str = "") -> WriteResult:
+        """Forced server-side apply of `manifest`'s status alone; Conflict unless it is still at `resourceVersion`.
+
+        `manager`: in whose name, instead of our own.
+        """
 
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
         """JSON merge patch on an object or its subresource `sub`; Conflict if it names another resourceVersion."""
@@ -111,12 +114,23 @@ class Cluster(Protocol):
         """The plurals that the server serves under `group/version`; empty if it does not know it."""
 
 
+@dataclass(frozen=True)
+class Managers:
+    """The field managers of a process: of objects, and of the status of ModelDeployments."""
+
+    objects: str
+    status: str
+
+
+_OPERATOR = Managers(names.FIELD_MANAGER, names.STATUS_MANAGER)
+
+
 class KubernetesCluster:
     """Cluster on the official client: its configuration and connection, raw JSON both ways.
 
     `write_left_s` tells for how many seconds from now this process may write. It is asked before each write, which is
     then not sent (ApiError) or not waited for any longer: the one place that keeps a former leader from writing.
-    `rate` limits what is sent; None: nothing does.
+    `rate` limits what is sent; None: nothing does. `managers` own the fields that it writes.
     """
 
     def __init__(
@@ -125,8 +139,10 @@ class KubernetesCluster:
         observe: Callable[[Call], None] = lambda _: None,
         write_left_s: Callable[[], float] = lambda: _TIMEOUT_S,
         rate: Rate | None = None,
+        managers: Managers = _OPERATOR,
     ) -> None:
         self._client = ApiClient(configuration)
+        self._managers = managers
         self._client.user_agent = "modelfleet"
         self._observe, self._write_left_s, self._rate = observe, write_left_s, rate
         # As many requests in flight as a small API server serves without queueing us (kopf-k8s.md: 16 to 32 measured).
@@ -167,7 +183,7 @@ class KubernetesCluster:
 
     async def create(self, manifest: Manifest) -> WriteResult:
         resource, namespace, _ = _locate(manifest)
-        query = {"fieldManager": names.FIELD_MANAGER, "fieldValidation": "Strict"}
+        query = {"fieldManager": self._managers.objects, "fieldValidation": "Strict"}
         return _written(
             await self._call(_Request("POST", "create", resource, resource.path(namespace), query, manifest))
         )
@@ -175,7 +191,7 @@ class KubernetesCluster:
     async def apply(self, manifest: Manifest, uid: str) -> WriteResult:
         require_controller(manifest)
         pinned = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
-        return await self._apply(pinned, manager=names.FIELD_MANAGER)
+        return await self._apply(pinned, manager=self._managers.objects)
 
     async def install(self, manifest: Manifest) -> WriteResult:
         """Create, or replace the spec of, an object that belongs to the installation itself: a CRD.
@@ -186,17 +202,17 @@ class KubernetesCluster:
         resource, namespace, name = _locate(manifest)
         stored = await self.get(resource, name, namespace)
         if stored is None:
-            return await self._apply(manifest, manager=names.FIELD_MANAGER)
+            return await self._apply(manifest, manager=self._managers.objects)
         patch = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": stored["metadata"]["resourceVersion"]},
             {"op": "replace", "path": "/spec", "value": manifest["spec"]},
         ]
-        query = {"fieldManager": names.FIELD_MANAGER, "fieldValidation": "Strict"}
+        query = {"fieldManager": self._managers.objects, "fieldValidation": "Strict"}
         request = _Request("PATCH", "replace", resource, resource.path(namespace, name), query, patch)
         return _written(await self._call(request))
 
-    async def apply_status(self, manifest: Manifest) -> WriteResult:
-        return await self._apply(manifest, manager=names.STATUS_MANAGER, subresource="status")
+    async def apply_status(self, manifest: Manifest, manager: str = "") -> WriteResult:
+        return await self._apply(manifest, manager=manager or self._managers.status, subresource="status")
 
     async def _apply(self, manifest: Manifest, *, manager: str, subresource: str | None = None) -> WriteResult:
         resource, namespace, name = _locate(manifest)
@@ -206,7 +222,7 @@ class KubernetesCluster:
         return _written(await self._call(_Request("PATCH", verb, resource, path, query, manifest)))
 
     async def merge(self, resource: Resource, name: str, namespace: str, patch: Manifest, sub: str = "") -> WriteResult:
-        path, query = resource.path(namespace, name, sub), {"fieldManager": names.FIELD_MANAGER}
+        path, query = resource.path(namespace, name, sub), {"fieldManager": self._managers.objects}
         return _written(await self._call(_Request("PATCH", "patch", resource, path, query, patch)))
 
     async def delete(

@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from modelfleet.api import names
 from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written
 from modelfleet.controller.resources import DEPLOYMENTS, PODS, resource_of
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Forget, Lift
 from modelfleet.core.snapshot import Raw
 
 
@@ -91,6 +92,8 @@ async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
             return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid, grace_s)
         case Lift(name, patch):
             return await cluster.merge(PODS, name, key.namespace, patch)
+        case Forget(activator, manifest):
+            return await cluster.apply_status(manifest, f"{names.ACTIVATOR}-{activator}")
 
 
 def _stopped(done: Execution, effect: Effect, result: WriteResult) -> Execution:
@@ -116,7 +119,8 @@ class StatusWriter:
     async def write(self, deployment: Raw, status: Mapping[str, Any]) -> WriteResult | None:
         """The server's answer, or None where nothing had to be written."""
         metadata = deployment["metadata"]
-        wanted, stored = _canonical(status), _canonical(deployment.get("status") or {})
+        status = _ours(status)
+        wanted, stored = _canonical(status), _canonical(_ours(deployment.get("status") or {}))
         if wanted == stored or self._settled.get(metadata["uid"]) == (wanted, stored):
             return None
         header = {
@@ -134,7 +138,7 @@ class StatusWriter:
             header["metadata"] |= {"resourceVersion": cleared.object["metadata"]["resourceVersion"]}
         result = await self._cluster.apply_status(header | {"status": status})
         if isinstance(result, Written):
-            self._settled[metadata["uid"]] = (wanted, _canonical(result.object.get("status") or {}))
+            self._settled[metadata["uid"]] = (wanted, _canonical(_ours(result.object.get("status") or {})))
         return result
 
     def forget(self, uid: str) -> None:
@@ -150,6 +154,11 @@ def _mergeable(status: Mapping[str, Any]) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def _ours(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what activators write: each owns its entry, and applying it would make it ours."""
+    return {key: part for key, part in status.items() if key != "demand"}
 
 
 def _canonical(value: Any) -> bytes:

@@ -4,9 +4,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 
 from modelfleet.api import names
+from modelfleet.controller.activators import Activators
 from modelfleet.controller.cluster import Cluster
+from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.metrics.workers import workers
+from modelfleet.controller.quotas import Quotas
 from modelfleet.controller.resources import (
     CHILDREN,
     CLASSES,
@@ -16,6 +21,8 @@ from modelfleet.controller.resources import (
 )
 from modelfleet.controller.triggers import Key
 from modelfleet.core.intent import plans_anew
+from modelfleet.core.measured import measured_part
+from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.snapshot import Inventory, Raw, Settings, World
 
 _BY_KIND = {resource.kind: resource for resource in CHILDREN}
@@ -29,12 +36,23 @@ class Gatherer:
     costs time (a drain waits anew, a create is tried once), never correctness.
     """
 
-    def __init__(self, cluster: Cluster, settings: Settings, now: Callable[[], datetime]) -> None:
-        self._cluster, self._settings, self._now = cluster, settings, now
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        now: Callable[[], datetime],
+        book: Book | None = None,
+        activators: Activators | None = None,
+    ) -> None:
+        """`book` is told which pods to read, and has what was read; None where nothing is measured."""
+        self._cluster, self._settings, self._now, self._book = cluster, settings, now, book
+        self._activators = activators or Activators(cluster)
+        self._told: dict[Key, tuple[str, float]] = {}
         self._not_serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
         self._refused: dict[Key, str] = {}
         self._pods: dict[Key, set[str]] = {}
+        self._quotas = Quotas(cluster)
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
@@ -58,15 +76,23 @@ class Gatherer:
             policies=policies,
             taken=await self._read_taken(key),
             not_serving_s=self._not_serving(key, pods),
+            samples=self._samples(key, deployment, pods),
+            told_s=self._told_s(key, deployment),
+            quotas=await self._quotas.of(key.namespace, deployment) if self._book is not None else (),
             refused=self._refused.get(key, ""),
             settings=self._settings,
             now=self._now(),
         )
+        world = await self._activators.seen_in(key, world)
         return replace(world, inventory=await self._inventory(key)) if plans_anew(world) else world
 
     def name_is_taken(self, key: Key, kind: str, name: str) -> None:
         """A create met another object under this name: show it in this key's worlds for as long as it exists."""
         self._taken.setdefault(key, set()).add((kind, name))
+
+    def has_written(self, key: Key) -> None:
+        """Something of a key was written, which quotas of its namespace may count."""
+        self._quotas.forget(key.namespace)
 
     def was_refused(self, key: Key, message: str) -> None:
         """What the API server said to the last writes; empty: it took them all."""
@@ -81,6 +107,10 @@ class Gatherer:
         self._not_serving_since.pop(key, None)
         self._taken.pop(key, None)
         self._pods.pop(key, None)
+        self._told.pop(key, None)
+        self._activators.forget(key)
+        if self._book is not None:
+            self._book.forget(key)
 
     async def _inventory(self, key: Key) -> Inventory:
         """Nodes are many and large: what is kept of each is what a plan is made from."""
@@ -111,6 +141,21 @@ class Gatherer:
         else:
             self._taken.pop(key, None)
         return found
+
+    def _samples(self, key: Key, deployment: Raw, pods: tuple[Raw, ...]) -> Samples | None:
+        if self._book is None:
+            return None
+        self._book.follow(key, workers(pods, key.name, deployment["metadata"]["uid"]))
+        return self._book.samples(key)
+
+    def _told_s(self, key: Key, deployment: Raw) -> float:
+        """Since when the measured part of the status stays the same, as far as this process saw."""
+        now, stands = asyncio.get_running_loop().time(), measured_part(deployment)
+        before = self._told.get(key)
+        if before is None or before[0] != stands:
+            # What another process wrote may be of any age: the first may be replaced at once.
+            self._told[key] = (stands, now if before is not None else -inf)
+        return now - self._told[key][1]
 
     def _not_serving(self, key: Key, pods: tuple[Raw, ...]) -> dict[str, float]:
         now = asyncio.get_running_loop().time()

@@ -9,13 +9,17 @@ import kopf
 from modelfleet.api import names
 from modelfleet.controller.resources import BUDGETS, CHILDREN, CLASSES, DEPLOYMENTS, Resource
 from modelfleet.controller.triggers import Key, Triggers
+from modelfleet.core import raw
 
 _Seen = tuple[object, ...]
 
 
 @dataclass
 class Echoes:
-    """Tells an event that our own status write made from one that may matter. Remembers one small tuple an object."""
+    """Tells an event that our own status write made from one that may matter. Remembers one small tuple an object.
+
+    What waits in activators (status.demand) is theirs, not ours: it matters.
+    """
 
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
@@ -26,6 +30,7 @@ class Echoes:
             metadata.get("generation"),
             metadata.get("labels"),
             metadata.get("annotations"),
+            raw.at(event["object"], "status", "demand"),
             metadata.get("deletionTimestamp"),
         )
         before = self._seen.get(metadata["uid"])

@@ -29,10 +29,14 @@ from aiohttp import web
 
 from modelfleet.api import names
 from modelfleet.controller import credentials, handlers, telemetry
+from modelfleet.controller.activators import Activators
+from modelfleet.controller.autoscaler import Autoscaler
 from modelfleet.controller.cluster import ApiError, Cluster, KubernetesCluster
 from modelfleet.controller.events import Recorder
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.lease import Alone, Candidate, Elected, Leadership
+from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.metrics.sampling import Sampling
 from modelfleet.controller.options import Options, OptionsError, parse
 from modelfleet.controller.placer import Placer
 from modelfleet.controller.queue import Backoff, WorkQueue
@@ -185,15 +189,20 @@ class Operator:
     async def _operate(self, cluster: Cluster, streams: Streams, leadership: Leadership, stop: asyncio.Event) -> int:
         queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
         recorder = Recorder(cluster, socket.gethostname(), _now, self._metrics.events_dropped.inc)
-        gatherer = Gatherer(cluster, self._options.settings, _now)
+        book = Book(asyncio.get_running_loop().time)
+        activators = Activators(cluster, self._options.namespaces)
+        gatherer = Gatherer(cluster, self._options.settings, _now, book, activators)
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)
-        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled, placer))
+        sampling = Sampling(book, self._options.sampling, triggers, self._metrics)
+        numbers = Autoscaler(book.samples, triggers, _now)
+        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled, placer, numbers))
         watch = Watch(handlers.registry(triggers, self._noticed), self._options.kubeconfig, self._options.namespaces)
         self._expose(queue, watch)
         self._expose_placer(placer)
         workers = [asyncio.create_task(queue.work(shell.reconcile)) for _ in range(self._options.workers)]
         others = [asyncio.create_task(work) for work in self._others(recorder, placer, cluster, queue)]
+        others += [asyncio.create_task(work) for work in (sampling.run(), numbers.run())]
         watch.start()
         _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
         keeping = asyncio.create_task(leadership.keep())

@@ -1,4 +1,4 @@
-"""The operator's flags. Pure but for the default of `environment`.
+"""The operator's flags. Pure but for the default of `environment` and the file of tokens.
 
 Every flag has an environment variable of the same name: --worker-image is MODELFLEET_WORKER_IMAGE. POD_NAMESPACE and
 POD_NAME, which the chart sets from the pod's own fields, say where the Lease is and under which name it is held.
@@ -6,18 +6,15 @@ POD_NAME, which the chart sets from the pod's own fields, say where the Lease is
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from modelfleet.api.sources import NodePath
+from modelfleet.controller.callers import sums_of
+from modelfleet.controller.flags import PREFIX, Adder, Parser, choice, number
+from modelfleet.controller.flags import OptionsError as OptionsError
+from modelfleet.controller.metrics.settings import SamplingSettings, add_sampling, read_sampling
 from modelfleet.core.snapshot import Settings
-
-PREFIX = "MODELFLEET_"
-
-
-class OptionsError(Exception):
-    """A flag or variable is wrong; the text is one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,78 +42,42 @@ class Options:
     api_burst: int
     start_timeout_s: float
     lease: Lease | None
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise OptionsError(f"{message}; see modelfleet-operator --help")
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
     """The options. Raises OptionsError; --help and --version print and exit."""
-    parser = _Parser(
+    parser = Parser(
         prog="modelfleet-operator", allow_abbrev=False, description="Runs the controller of modelfleet.dev/v1alpha1."
     )
-    add = _Adder(parser, environment)
+    add = Adder(parser, environment)
     add("worker-image", str, None, "image of the worker pods, unless a ModelDeployment names its own (required)")
-    add("image-pull-policy", _choice("Always", "IfNotPresent", "Never"), "IfNotPresent", "pull policy of that image")
+    add("image-pull-policy", choice("Always", "IfNotPresent", "Never"), "IfNotPresent", "pull policy of that image")
     add("namespaces", str, "", "namespaces to serve, separated by commas (default: all)")
     add("kubeconfig", str, "", "path of a kubeconfig (default: the pod's service account, else kubectl's own)")
     add("metrics-host", str, "", "address of /metrics, /healthz and /readyz (default: all)")
-    add("metrics-port", _number(int, 0, 65535), "8080", "port of the same; 0 takes a free one")
-    add("log-level", _choice("debug", "info", "warning", "error"), "info", "least severe log line")
-    add("workers", _number(int, 1, 256), "16", "reconciles at a time")
-    add("resync-seconds", _number(float, 1, 86400), "600", "how often everything is looked at without an event")
-    add("api-qps", _number(float, 1, 10000), "200", "requests a second to the API server (its watches and Lease apart)")
-    add("api-burst", _number(int, 1, 100000), "400", "requests that may be sent at once after a pause")
+    add("metrics-port", number(int, 0, 65535), "8080", "port of the same; 0 takes a free one")
+    add("log-level", choice("debug", "info", "warning", "error"), "info", "least severe log line")
+    add("workers", number(int, 1, 256), "16", "reconciles at a time")
+    add("resync-seconds", number(float, 1, 86400), "600", "how often everything is looked at without an event")
+    add("api-qps", number(float, 1, 10000), "200", "requests a second to the API server (its watches and Lease apart)")
+    add("api-burst", number(int, 1, 100000), "400", "requests that may be sent at once after a pause")
     add(
         "start-timeout-seconds",
-        _number(float, 0, 3600),
+        number(float, 0, 3600),
         "120",
         "how long to wait at start for the API server and the CRDs",
     )
-    add("leader-elect", _choice("true", "false"), "true", "lead by a Lease; false only where no second process runs")
+    add("leader-elect", choice("true", "false"), "true", "lead by a Lease; false only where no second process runs")
     add("lease-name", str, "modelfleet-operator", "name of that Lease")
     add("lease-namespace", str, environment.get("POD_NAMESPACE", ""), "its namespace (default: POD_NAMESPACE)")
-    add("drain-seconds", _number(float, 0, 86400), "300", "longest wait for requests in flight when a worker ends")
-    add("propagation-seconds", _number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
-    add("start-deadline-seconds", _number(float, 1, 86400), "1800", "from a worker's start to its first token")
+    add("drain-seconds", number(float, 0, 86400), "300", "longest wait for requests in flight when a worker ends")
+    add("propagation-seconds", number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
+    add("start-deadline-seconds", number(float, 1, 86400), "1800", "from a worker's start to its first token")
     add("node-folders", _folders, "", "folders of nodes below which file:// may name a model, separated by commas")
+    add("caller-token-file", _callers, "", "file with the tokens of activators, one a line, whose word workers believe")
+    add_sampling(add)
     return _options(parser.parse_args(arguments), environment.get("POD_NAME", ""))
-
-
-class _Adder:
-    def __init__(self, parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-        self._parser, self._environment = parser, environment
-
-    def __call__(self, flag: str, kind: Callable[[str], object], default: str | None, text: str) -> None:
-        variable = PREFIX + flag.upper().replace("-", "_")
-        shown = f"{text} [{variable}]" if not default else f"{text} [{variable}, default {default}]"
-        # argparse runs `type` over a default that is a string, so that a bad variable is refused like a bad flag.
-        self._parser.add_argument(f"--{flag}", type=kind, default=self._environment.get(variable, default), help=shown)
-
-
-def _number(kind: type[int] | type[float], low: float, high: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not low <= value <= high:
-            whole = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"must be {whole} from {low:g} to {high:g}, not {text!r}")
-        return value
-
-    return read
-
-
-def _choice(*allowed: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(allowed)}, not {text!r}")
-        return text
-
-    return read
 
 
 def _folders(text: str) -> tuple[str, ...]:
@@ -128,6 +89,14 @@ def _folders(text: str) -> tuple[str, ...]:
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{each or '/'!r}: {error}") from error
     return found
+
+
+def _callers(path: str) -> tuple[str, ...]:
+    """Raises ArgumentTypeError for a file that holds no token."""
+    try:
+        return sums_of(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _lease(read: argparse.Namespace, holder: str) -> Lease | None:
@@ -157,6 +126,7 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
             drain_s=read.drain_seconds,
             start_deadline_s=read.start_deadline_seconds,
             node_folders=read.node_folders,
+            callers=read.caller_token_file,
         ),
         namespaces=tuple(name.strip() for name in read.namespaces.split(",") if name.strip()),
         kubeconfig=read.kubeconfig or None,
@@ -169,4 +139,5 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
         api_burst=read.api_burst,
         start_timeout_s=read.start_timeout_seconds,
         lease=_lease(read, holder),
+        sampling=read_sampling(read),
     )

@@ -36,12 +36,14 @@ REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 JOBS = Resource("batch/v1", "Job", "jobs")
 BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+QUOTAS = Resource("v1", "ResourceQuota", "resourcequotas")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CRDS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, REVISIONS, JOBS, BUDGETS, POLICIES)
-_KINDS = (DEPLOYMENTS, CLASSES, PROFILES, NODES, *CHILDREN, EVENTS, LEASES, CRDS)
+_KINDS = (DEPLOYMENTS, CLASSES, PROFILES, NODES, *CHILDREN, SLICES, EVENTS, LEASES, CRDS)
 _RESOURCES = {(r.api_version, r.kind): r for r in _KINDS}
 
 

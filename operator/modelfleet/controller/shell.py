@@ -14,8 +14,11 @@ from modelfleet.controller.faults import bug_status
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Forget, Result, Retry
 from modelfleet.controller.triggers import Key
+from modelfleet.core.active import Scaling
 from modelfleet.core.effects import Outcome
 from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.scaling.arbitration import Grant
+from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.snapshot import Raw, World
 
 _log = logging.getLogger(__name__)
@@ -58,6 +61,22 @@ class Books(Protocol):
         """The ModelDeployment is gone."""
 
 
+class Numbers(Protocol):
+    """`controller.autoscaler.Autoscaler`."""
+
+    def view(self, key: Key) -> Kept | None:
+        """What is remembered of decisions about a key's number of replicas."""
+
+    def grants(self, key: Key) -> tuple[Grant, ...]:
+        """Replicas that a key leaves to other models, or gets from them."""
+
+    def hold(self, key: Key, scaling: Scaling | None) -> None:
+        """What was decided on what was just handed out."""
+
+    def forget(self, key: Key) -> None:
+        """The ModelDeployment is gone."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """What a reconcile works with."""
@@ -69,6 +88,7 @@ class Parts:
     now: Callable[[], datetime]
     observe: Callable[[str, float], None] = lambda _result, _duration_s: None
     placer: Books | None = None
+    autoscaler: Numbers | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +151,8 @@ class Shell:
             if done.refused is not None:
                 break  # this round was only to say so in the status
             done = (await self._execute(key, world.deployment, outcome)).after(done)
+            if done.writes:
+                self._parts.gatherer.has_written(key)
             if not self._learned(key, world, done) or rounds == ROUNDS:
                 break
         status = await self._status.write(world.deployment, outcome.status)
@@ -145,9 +167,15 @@ class Shell:
 
     def _decide(self, key: Key, world: World) -> Outcome:
         """Nothing is awaited between the view of the cluster and the record of what was decided on it."""
-        placer = self._parts.placer
-        if placer is None:
-            return self._parts.decide(world)
+        placer, numbers = self._parts.placer, self._parts.autoscaler
+        if numbers is not None:
+            world = replace(world, scaling=numbers.view(key), grants=numbers.grants(key))
+        outcome = self._decide_placed(key, world, placer) if placer is not None else self._parts.decide(world)
+        if numbers is not None:
+            numbers.hold(key, outcome.scaling)
+        return outcome
+
+    def _decide_placed(self, key: Key, world: World, placer: Books) -> Outcome:
         outcome = self._parts.decide(replace(world, cluster=placer.view(key, world.pods), unread=placer.fault()))
         placer.record(key, world.pods, outcome.reservations, waits=outcome.waits_for_room)
         return outcome
@@ -178,6 +206,8 @@ class Shell:
     def _forget(self, key: Key) -> None:
         if self._parts.placer is not None:
             self._parts.placer.forget(key)
+        if self._parts.autoscaler is not None:
+            self._parts.autoscaler.forget(key)
         uid = self._uids.pop(key, None)
         if uid is not None:
             self._status.forget(uid)

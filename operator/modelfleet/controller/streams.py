@@ -64,9 +64,13 @@ class Streams(Protocol):
 
 
 class KubernetesStreams:
-    """Streams on the official client's configuration and connection."""
+    """Streams on the official client's configuration and connection.
 
-    def __init__(self, configuration: Configuration) -> None:
+    `namespace` and `labels` (a label selector) narrow every list and watch; None: all namespaces.
+    """
+
+    def __init__(self, configuration: Configuration, namespace: str | None = None, labels: str = "") -> None:
+        self._namespace, self._labels = namespace, labels
         self._client = ApiClient(configuration)
         self._client.user_agent = "modelfleet"
 
@@ -100,14 +104,14 @@ class KubernetesStreams:
                 yield _change(line, resource)
 
     async def _open(
-        self, stack: AsyncExitStack, resource: Resource, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+        self, stack: AsyncExitStack, resource: Resource, query: dict[str, str], timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         what = f"{'watch' if 'watch' in query else 'list'} {resource.plural}"
         try:
             method, url, headers, _, _ = await self._client.param_serialize(
                 method="GET",
-                resource_path=resource.path(None),
-                query_params=list(query.items()),
+                resource_path=resource.path(self._namespace),
+                query_params=list((query | _given({"labelSelector": self._labels})).items()),
                 header_params={"Accept": "application/json"},
                 auth_settings=["BearerToken"],
             )

@@ -4,17 +4,19 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from modelfleet.controller.cluster import Call
 
@@ -72,6 +74,18 @@ class Metrics:
         """A value that is read when somebody scrapes."""
         Gauge(_PREFIX + name, text, registry=self.registry).set_function(read)
 
+    def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """A count that somebody else keeps, read when somebody scrapes."""
+        self.registry.register(_Counted(_PREFIX + name, text, read))
+
+
+class _Counted(Collector):
+    def __init__(self, name: str, text: str, read: Callable[[], float]) -> None:
+        self._name, self._text, self._read = name, text, read
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily(self._name, self._text, self._read())
+
 
 @dataclass
 class LoopLag:
@@ -89,6 +103,12 @@ class LoopLag:
             self.lag_s = max(loop.time() - due, self.lag_s / 2)
 
 
+class Exposed(Protocol):
+    """What has series to show."""
+
+    registry: CollectorRegistry
+
+
 @dataclass
 class Health:
     """What the probes answer. Each check returns None, or why not, in one sentence."""
@@ -97,7 +117,7 @@ class Health:
     ready: list[Callable[[], str | None]] = field(default_factory=list)
 
 
-async def serve(metrics: Metrics, health: Health, host: str | None, port: int) -> tuple[web.AppRunner, int]:
+async def serve(metrics: Exposed, health: Health, host: str | None, port: int) -> tuple[web.AppRunner, int]:
     """Serves /metrics, /healthz and /readyz; the port that was bound (0 asks for any). OSError: it is taken."""
 
     async def exposition(_: web.Request) -> web.Response:

@@ -1,7 +1,7 @@
 """The children of one ModelDeployment as they are observed: which are ours, and which names others hold. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from modelfleet.api import names
@@ -25,6 +25,7 @@ class Children:
     jobs: Mapping[str, Any]
     job_pods: Mapping[str, Any]
     foreign: Mapping[tuple[str, str], Any]
+    slices: Mapping[str, Any] = field(default_factory=dict)
 
     def pod_name_exists(self, name: str) -> bool:
         """Whether anything holds a pod's name."""
@@ -60,6 +61,7 @@ def observe(world: World, owner: Owner) -> Children:
         revisions=ours("ControllerRevision", world.revisions),
         budgets=ours("PodDisruptionBudget", world.budgets),
         policies=ours("NetworkPolicy", world.policies),
+        slices=ours("EndpointSlice", world.slices),
         jobs=jobs,
         job_pods=of_jobs,
         foreign=foreign,

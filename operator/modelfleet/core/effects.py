@@ -1,10 +1,15 @@
 """What a decision wants done to the cluster, as data. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelfleet.core.placement.view import Reservation
+
+if TYPE_CHECKING:
+    from modelfleet.core.active import Scaling
 
 Manifest = Mapping[str, Any]
 
@@ -46,7 +51,16 @@ class Lift:
     leads: bool = True
 
 
-Effect = Create | Apply | Delete | Lift
+@dataclass(frozen=True)
+class Forget:
+    """Takes a dead activator's entry out of status.demand: an apply of nothing in its name, because each owns its own.
+    It names the resourceVersion that was read, so that an entry that was written since stays."""
+
+    activator: str
+    manifest: Manifest
+
+
+Effect = Create | Apply | Delete | Lift | Forget
 
 
 @dataclass(frozen=True)
@@ -63,7 +77,8 @@ class Outcome:
     """Everything a reconcile decided: effects in order, the whole status, events, and when to look again.
 
     `reservations` is all room that this decision counts on and whose pods may not be seen to hold it yet; they replace
-    those of the decision before. `waits_for_room`: a group found no room, so look again when there is more.
+    those of the decision before. `waits_for_room`: a group found no room, so look again when there is more. `scaling`
+    is the decision about the number of replicas, for the next world to go on from (`World.scaling`); None without one.
     """
 
     effects: tuple[Effect, ...]
@@ -72,3 +87,4 @@ class Outcome:
     wake_after_s: float | None = None
     reservations: tuple[Reservation, ...] = ()
     waits_for_room: bool = False
+    scaling: Scaling | None = None

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 
 from modelfleet.api import names
 from modelfleet.api.conditions import ConditionStatus, ConditionType, read
-from modelfleet.api.reasons import EventReason, Reason
+from modelfleet.api.modeldeployment import ScalingMode
+from modelfleet.api.reasons import EventReason, Reason, ScalingReason
 from modelfleet.core import raw
 from modelfleet.core.children import name_taken
 from modelfleet.core.correction import sentence
 from modelfleet.core.effects import Event
+from modelfleet.core.scaling.memory import Fault
 from modelfleet.core.situation import Situation
 from modelfleet.core.status import last_decision, stored_decision
 from modelfleet.core.verdict import Verdict
@@ -22,13 +24,20 @@ _TOLD = (
     ConditionType.PROGRESSING,
 )
 _SILENT = {Reason.PLACING, Reason.NOT_EVALUATED}
-_CALM = {Reason.STARTING, Reason.SETTLED}
+_SILENT_NUMBERS = {str(ScalingReason.NO_DATA), str(ScalingReason.SAFE_STATE)}
+_FOUND = {
+    Fault.SLOW_REPLICA: Reason.SLOW_REPLICA,
+    Fault.LATE_WITHOUT_LOAD: EventReason.LATE_WITHOUT_LOAD,
+    Fault.YIELDED: EventReason.YIELDED,
+    Fault.GRANTED: EventReason.GRANTED,
+}
+_CALM = {Reason.STARTING, Reason.SETTLED, Reason.AT_ZERO}
 
 
 def events(s: Situation, said: Mapping[ConditionType, Verdict]) -> tuple[Event, ...]:
     """One event for each changed decision; a reason that several conditions share is told once."""
     told: dict[str, Event] = {}
-    for event in (*_of_conditions(s, said), *_of_corrections(s), *_of_scaling(s), *_of_pod_names(s)):
+    for event in (*_of_findings(s), *_of_conditions(s, said), *_of_corrections(s), *_of_scaling(s), *_of_pod_names(s)):
         told.setdefault(event.reason, event)
     return tuple(told.values())
 
@@ -44,6 +53,8 @@ def _of_conditions(s: Situation, said: Mapping[ConditionType, Verdict]) -> Itera
             continue
         if (kind, verdict.reason) == (ConditionType.AVAILABLE, Reason.STARTING):
             continue  # Progressing tells it when the pods have their nodes
+        if (kind, verdict.reason) == (ConditionType.PROGRESSING, Reason.AT_ZERO):
+            continue  # Available told it when the last replica was taken out of the Service
         bad = verdict.status is ConditionStatus.FALSE and verdict.reason not in _CALM
         yield Event("Warning" if bad else "Normal", str(verdict.reason), verdict.message)
 
@@ -61,12 +72,26 @@ def _of_corrections(s: Situation) -> Iterator[Event]:
         yield Event("Warning", str(EventReason.MEMORY_CORRECTED), sentence(memory.steps[-1]))
 
 
+def _of_findings(s: Situation) -> Iterator[Event]:
+    """What is late for another reason than the load, once it is found."""
+    for finding in s.scaling.news if s.scaling else ():
+        kind = "Normal" if finding.fault is Fault.GRANTED else "Warning"
+        yield Event(kind, str(_FOUND[finding.fault]), finding.sentence)
+
+
 def _of_scaling(s: Situation) -> Iterator[Event]:
     before, now = stored_decision(s), last_decision(s)
     if s.intent.wish is None or now is None or now == before:
         return
     if before is not None and before.to != now.to:
         yield Event("Normal", str(EventReason.SCALED), f"from {before.to} to {now.to} replicas: {now.detail}")
+    if s.scaling and s.scaling.case.scaling.mode is ScalingMode.ADVISORY and before is not None:
+        yield Event("Normal", str(EventReason.ADVISED), now.detail)
+    silent = now.reason in _SILENT_NUMBERS
+    if silent and (before is None or before.reason not in _SILENT_NUMBERS):
+        yield Event("Warning", str(EventReason.NO_DATA), now.detail)
+    if not silent and before is not None and before.reason in _SILENT_NUMBERS:
+        yield Event("Normal", str(EventReason.DATA_BACK), now.detail)
     if s.intent.wish.replicas.ignored:
         yield Event("Warning", str(EventReason.REPLICAS_IGNORED), s.intent.wish.replicas.ignored)
 

@@ -42,6 +42,9 @@ def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> d
     )
 
 
+_NOT_PLANNED = {"name", "firstCaller"}  # of an objective: what no layout depends on
+
+
 def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorClass]) -> dict[str, Any]:
     """The canonical inputs where the planner chooses among the listed classes."""
     spec = deployment.spec
@@ -51,7 +54,7 @@ def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorCla
             "variants": [_stated(variant) for variant in spec.model.variants],
             "facts": _optional(spec.model.facts),
         },
-        "objectives": [{key: part for key, part in each.items() if key != "name"} for each in objectives],
+        "objectives": [{key: part for key, part in each.items() if key not in _NOT_PLANNED} for each in objectives],
         "prefer": _unless(spec.accelerators.prefer, Prefer.COST),
         "parallelism": _stated(spec.parallelism),
         "quantization": _stated(spec.quantization),

@@ -32,6 +32,7 @@ from modelfleet.core.planning import Planning, Setting, decide_plan
 from modelfleet.core.render.job import Errand
 from modelfleet.core.replicas import ReplicasDecision, decide_replicas
 from modelfleet.core.revisions import Revision
+from modelfleet.core.scaling.zero_terms import may_not_return
 from modelfleet.core.snapshot import Inventory, Settings, World
 from modelfleet.core.verdict import Verdict, no, unknown, yes
 from modelfleet.core.weights import Chosen, is_unpinned, kept_sentence, refused_folder, revisions, subject, weights_of
@@ -131,7 +132,8 @@ def _accept(world: World) -> _Accepted | Verdict:
         if conflict:
             return no(Reason.SPEC_INVALID, conflict)
         classes.append(parsed)
-    return _Accepted(deployment, tuple(classes))
+    lost = may_not_return(deployment, classes)
+    return no(Reason.CAPACITY_MAY_NOT_RETURN, lost) if lost else _Accepted(deployment, tuple(classes))
 
 
 def _valid(accepted: _Accepted) -> Verdict:

@@ -36,13 +36,14 @@ class Moves:
 @dataclass(frozen=True, kw_only=True)
 class Ground:
     """What moves are decided on. `plans` are by revision, the goal's among them; `classes` are those that the spec
-    names."""
+    names. `slow` are leaders of replicas that are worse than the others, by uid."""
 
     world: World
     children: Children
     fleet: tuple[Replica, ...]
     plans: Mapping[str, Plan]
     classes: Mapping[str, AcceleratorClass]
+    slow: frozenset[str] = frozenset()
 
 
 def stand_still(fleet: tuple[Replica, ...]) -> Moves:
@@ -57,7 +58,7 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     standing = tuple(replica for replica in ground.fleet if replica.uid not in ending)
     site = replace(_site(ground, course, standing, life.avoid), spread=wish.deployment.spec.placement.spread)
     cordoned = on_cordoned_nodes(ground.world.cluster, standing)
-    rolls = bool(cordoned) or any(replica.revision != course.goal.name for replica in standing)
+    rolls = bool(cordoned) or bool(ground.slow) or any(replica.revision != course.goal.name for replica in standing)
     step = take(standing, lacking(site) if rolls else None)
     going = {replica.uid for replica in step.delete}
     site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))

@@ -34,7 +34,7 @@ class PodView:
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
     least once. `scheduled_at`: when it got its node;
-    `unready_since`: since when it is not Ready, None while it is.
+    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
     """
 
     name: str
@@ -59,6 +59,7 @@ class PodView:
     started: bool = False
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
+    ready_since: datetime | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -102,6 +103,7 @@ def view(pod: Any, deployment: str) -> PodView:
         started=_has_started(pod, ready),
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
+        ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,
     )
 
 

@@ -10,8 +10,15 @@ from math import ceil
 from typing import Any
 
 from modelfleet.api import names
-from modelfleet.api.modeldeployment import InputLengths, ModelDeployment, Objective, OutputLengths
+from modelfleet.api.modeldeployment import (
+    InputLengths,
+    ModelDeployment,
+    ModelDeploymentSpec,
+    Objective,
+    OutputLengths,
+)
 from modelfleet.api.sessions import Hold
+from modelfleet.api.to_zero import FirstCaller
 from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.drift import delete, labels_kept
@@ -25,13 +32,18 @@ Workers count lengths at exactly these edges, so that a window can be judged wit
 _DIGEST_DIGITS = 12
 
 
-def promise(deployment: ModelDeployment) -> dict[str, Any]:
+def promise(deployment: ModelDeployment, callers: tuple[str, ...] = ()) -> dict[str, Any]:
     """What promise.json says. `digest` covers what a request is judged by, not the share or the load: a change of those
-    leaves counts comparable."""
-    most = deployment.spec.model.max_context_tokens
-    objectives = [_objective(one, most) for one in deployment.spec.objectives]
-    hold = deployment.spec.sessions.hold
-    return {"digest": _digest(objectives), "objectives": objectives, **({"hold": _hold(hold)} if hold else {})}
+    leaves counts comparable. `callers` are SHA-256 sums of the activators' tokens: where a model goes to zero, workers
+    believe what these say of a request."""
+    spec = deployment.spec
+    objectives = [_objective(one, spec) for one in spec.objectives]
+    said: dict[str, Any] = {"digest": _digest(objectives), "objectives": objectives}
+    if spec.sessions.hold:
+        said["hold"] = _hold(spec.sessions.hold)
+    if spec.scaling.to_zero is not None and callers:
+        said["callers"] = sorted(callers)
+    return said
 
 
 def digest(deployment: ModelDeployment) -> str:
@@ -39,9 +51,9 @@ def digest(deployment: ModelDeployment) -> str:
     return str(promise(deployment)["digest"])
 
 
-def keep_promise(children: Children, deployment: ModelDeployment) -> Iterator[Effect]:
+def keep_promise(children: Children, deployment: ModelDeployment, callers: tuple[str, ...] = ()) -> Iterator[Effect]:
     """The effects that hand the promise to the workers. Other keys of the ConfigMap are nobody's business."""
-    text = json.dumps(promise(deployment), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(promise(deployment, callers), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     manifest = promise_map(children.owner, text)
     name = raw.name(manifest)
     stored = children.config_maps.get(name)
@@ -60,9 +72,10 @@ def keep_promise(children: Children, deployment: ModelDeployment) -> Iterator[Ef
     yield Apply(manifest, raw.uid(stored))
 
 
-def _objective(one: Objective, most: int | None) -> dict[str, Any]:
-    lengths = one.lengths
-    longest = lengths.input_tokens.max or most
+def _objective(one: Objective, spec: ModelDeploymentSpec) -> dict[str, Any]:
+    lengths, terms = one.lengths, spec.scaling.to_zero
+    longest = lengths.input_tokens.max or spec.model.max_context_tokens
+    excused = terms.first_caller_waits.seconds if terms and one.first_caller is FirstCaller.EXCUSED else None
     return {
         "name": str(one.name),
         "ttft_s": one.ttft.seconds,
@@ -70,6 +83,7 @@ def _objective(one: Objective, most: int | None) -> dict[str, Any]:
         **({"inputMaxTokens": longest} if longest else {}),
         "inputEdges": _edges(lengths.input_tokens),
         "outputEdges": _edges(lengths.output_tokens),
+        **({"firstCallerWaits_s": excused} if excused else {}),
     }
 
 

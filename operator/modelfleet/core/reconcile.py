@@ -10,6 +10,7 @@ from dataclasses import replace
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
+from modelfleet.core.active import Scaling, decide_number, let_go_of, promise_of, with_number
 from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import Children, observe
 from modelfleet.core.cordon import freed, on_cordoned_nodes
@@ -21,6 +22,7 @@ from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.events import events
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.handshake import Handshake, decide_handshake
 from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
@@ -28,6 +30,7 @@ from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_stil
 from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
 from modelfleet.core.promise import keep_promise
+from modelfleet.core.promised import decide_promised
 from modelfleet.core.render.metadata import Owner
 from modelfleet.core.replicas import decide_replicas
 from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
@@ -61,14 +64,25 @@ def plan(world: World) -> Outcome:
     known = pinned(children)
     plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
     fleet = replicas(pods, plans)
-    intent, course = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
+    intent, course, scaling = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
+    intent, handshake = decide_handshake(world, children, fleet, intent, plans)
     moves = _moves(
-        Ground(world=world, children=children, fleet=fleet, plans=plans, classes=intent.classes), intent, course
+        Ground(
+            world=world,
+            children=children,
+            fleet=fleet,
+            plans=plans,
+            classes=intent.classes,
+            slow=scaling.slow if scaling else frozenset(),
+        ),
+        intent,
+        course,
     )
     step = moves.step
     effects = (
-        *_kept(children, intent, course, moves.life),
-        *(keep_promise(children, intent.wish.deployment) if intent.wish else ()),
+        *_kept(children, intent, course, moves.life, scaling, handshake),
+        *(keep_promise(children, intent.wish.deployment, world.settings.callers) if intent.wish else ()),
+        *handshake.effects,
         *_budget(children, fleet, step, intent, course),
         *within_notice(_effects(children, fleet, moves, course, known), fleet, plans, intent.classes, world.cluster),
     )
@@ -84,25 +98,35 @@ def plan(world: World) -> Outcome:
         course=course,
         known=known,
         moves=bool(effects),
+        zero=handshake.zero,
+        starts=handshake.starts,
+        scaling=scaling,
     )
-    said = verdicts(situation)
+    if scaling is not None:
+        scaling = replace(scaling, lacks=situation.lacks)
+    promised = decide_promised(situation)
+    said = verdicts(situation, promised.verdict)
     return Outcome(
         effects,
-        report(situation, said),
+        report(situation, said, promised),
         events(situation, said),
-        _wake_after_s(situation),
+        _sooner(_wake_after_s(situation, scaling, handshake), promised.wake_after_s),
         moves.placing.reservations,
         moves.placing.waits_for_room,
+        scaling,
     )
 
 
 def _course(
     world: World, children: Children, fleet: tuple[Replica, ...], intent: Intent, known: dict[str, Revision]
-) -> tuple[Intent, Course | None]:
-    """Which revision the replicas move to, and the wish as that revision has it; None without a wish."""
-    wish = intent.wish
-    if wish is None:
-        return intent, None
+) -> tuple[Intent, Course | None, Scaling | None]:
+    """Which revision the replicas move to, and the wish as that revision has it; None without a wish. With it the
+    decision about the number of replicas, where samples decide it."""
+    if intent.wish is None:
+        return intent, None, None
+    number, scaling = decide_number(world, children, fleet, intent.wish)
+    wish = with_number(intent.wish, number)
+    intent = replace(intent, wish=wish)
     spec = wish.deployment.spec
     course = decide_course(
         Trial(
@@ -113,18 +137,33 @@ def _course(
             rollout=spec.rollout,
             kept=entry(state_of(children), names.ROLLOUT_KEY),
             now=world.now,
+            promise=promise_of(world, wish),
         )
     )
     goal = course.goal
     if goal.digest == wish.digest:
-        return intent, course
+        return intent, course, scaling
     replicas = decide_replicas(spec.scaling, raw.mapping(world.deployment, "metadata"), goal.plan)
-    return replace(intent, wish=replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)), course
+    wish = replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)
+    number, scaling = decide_number(world, children, fleet, wish)
+    return replace(intent, wish=with_number(wish, number)), course, scaling
 
 
-def _kept(children: Children, intent: Intent, course: Course | None, life: Life) -> tuple[Effect, ...]:
-    """The intent's effects, with what the course and the replicas' life keep in NAME-state."""
-    parts = {names.ROLLOUT_KEY: course.kept if course else None, names.GROUPS_KEY: life.kept}
+def _kept(
+    children: Children,
+    intent: Intent,
+    course: Course | None,
+    life: Life,
+    scaling: Scaling | None,
+    handshake: Handshake,
+) -> tuple[Effect, ...]:
+    """The intent's effects, with what the course, the replicas' life and their number keep in NAME-state."""
+    parts = {
+        names.ROLLOUT_KEY: course.kept if course else None,
+        names.GROUPS_KEY: life.kept,
+        names.SCALING_KEY: scaling.to_write if scaling else None if course is None else let_go_of(children),
+        **handshake.kept,
+    }
     entries = {key: part for key, part in parts.items() if part is not None}
     return keep_beside(children, intent.effects, entries) if entries else intent.effects
 
@@ -158,6 +197,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             missing=decide_spare(rollout, wanted, goal.plan).missing,
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
+            slow=ground.slow,
             short=short,
         )
     )
@@ -214,11 +254,17 @@ def _effects(
         yield from let_go(children, used | {revision.name, wanted.name}, known)
 
 
-def _wake_after_s(s: Situation) -> float | None:
+def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -> float | None:
     """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
-    Job that reads the model, that of nodes, which are not watched, or a rollout's deadline."""
+    Job that reads the model, that of nodes, which are not watched, a rollout's deadline, the next schedule, or that of
+    going to zero."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
     deadline = s.course.wake_after_s if s.course else None
-    times_s = (s.step.wake_after_s, look, s.intent.wake_after_s, nodes, deadline, s.life.wake_after_s)
+    number = scaling.wake_after_s if scaling else None
+    steps = (s.step.wake_after_s, s.intent.wake_after_s, s.life.wake_after_s, handshake.wake_after_s)
+    return min((time for time in (*steps, look, nodes, deadline, number) if time is not None), default=None)
+
+
+def _sooner(*times_s: float | None) -> float | None:
     return min((time for time in times_s if time is not None), default=None)

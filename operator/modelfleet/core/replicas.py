@@ -1,7 +1,8 @@
-"""How many replicas there should be, and why. Pure.
+"""How many replicas there should be without a look at the load, and why; and how a decision on the load is told. Pure.
 
-Mode Manual takes `spec.scaling.replicas` inside the bounds. Mode Active runs what the plan needs for the declared load,
-and minReplicas where nothing was predicted: no goodput signal is read yet, and without one more would be a guess.
+Mode Manual takes `spec.scaling.replicas` inside the bounds. Else what the plan needs for the declared load is run, and
+minReplicas where nothing was predicted: without a knee a measured load says nothing, and more would be a guess.
+What is sampled decides in mode Active (active.py, scaling/scaled.py).
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from modelfleet.api.modeldeployment import Scaling, ScalingMode
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
 from modelfleet.core.plan import Plan
+from modelfleet.core.scaling.memory import Change
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,27 @@ def decide_replicas(scaling: Scaling, metadata: Mapping[str, Any], plan: Plan | 
         decision = ReplicasDecision(held, ScalingReason.SIZED_FOR_LOAD, said, bound)
     else:
         low = scaling.min_replicas
-        said = f"no goodput signal is read in this version, so minReplicas {low} holds"
+        said = f"nothing is predicted or measured of one replica, so minReplicas {low} holds"
         decision = ReplicasDecision(low, ScalingReason.NO_SIGNAL, said, "minReplicas")
+    return _with_ignored(decision, scaling, metadata)
+
+
+def followed(scaling: Scaling, metadata: Mapping[str, Any], shown: Change) -> ReplicasDecision:
+    """The decision of mode Active on what is measured."""
+    decision = ReplicasDecision(shown.to, shown.reason, shown.detail, shown.bound)
+    return _with_ignored(decision, scaling, metadata)
+
+
+def advised(decision: ReplicasDecision, shown: Change) -> ReplicasDecision:
+    """The decision of mode Advisory: nothing is done, and it says what mode Active would do."""
+    bound = f" ({shown.bound})" if shown.bound else ""
+    count = f"{shown.to} replica{'' if shown.to == 1 else 's'}"
+    return replace(
+        decision, detail=f"{decision.detail}; mode Active would run {count}: {shown.reason}, {shown.detail}{bound}"
+    )
+
+
+def _with_ignored(decision: ReplicasDecision, scaling: Scaling, metadata: Mapping[str, Any]) -> ReplicasDecision:
     ignored = _ignored(scaling, decision.replicas, scalers(metadata))
     if not ignored:
         return decision
@@ -71,10 +92,14 @@ def scalers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({raw.text(entry, "manager") for entry in entries if raw.at(entry, *path) is not None}))
 
 
+_SCALERS = {"kube-controller-manager": "a HorizontalPodAutoscaler (KEDA makes them too)"}
+"""What is behind managers of the scale subresource that name themselves after something else."""
+
+
 def _ignored(scaling: Scaling, held: int, by: tuple[str, ...]) -> str:
     """A sentence about a wish for another number outside mode Manual. The default, written by nobody, is no wish."""
     default = Scaling.model_fields["replicas"].default
     if scaling.replicas == held or (not by and scaling.replicas == default):
         return ""
-    who = f", written by {', '.join(by)}," if by else ""
+    who = f", written by {', '.join(_SCALERS.get(name, name) for name in by)}," if by else ""
     return f"replicas {scaling.replicas}{who} is ignored: mode is {scaling.mode}; set mode Manual to scale by hand"

@@ -47,8 +47,8 @@ class Way(StrEnum):
 class Scene:
     """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod name
     that is taken by anything that exists. `drains` is by the uid of a leader's pod, and so is `moving`: those that must
-    leave their nodes. `short`: what a new replica needs of what there is no room for, as the placer says; None where it
-    says nothing."""
+    leave their nodes; `slow` are those that are worse than the others, and are replaced. `short`: what a new replica
+    needs of what there is no room for, as the placer says; None where it says nothing."""
 
     revision: str
     replicas: int
@@ -60,11 +60,12 @@ class Scene:
     missing: int = 1
     paused: bool = False
     moving: frozenset[str] = field(default=frozenset())
+    slow: frozenset[str] = field(default=frozenset())
     short: Mapping[str, float] | None = None
 
     def is_old(self, replica: Replica) -> bool:
         """Whether it is to be replaced."""
-        if replica.uid in self.moving or replica.revision is None:
+        if replica.uid in self.moving | self.slow or replica.revision is None:
             return True
         return replica.revision != self.revision and not self.paused
 

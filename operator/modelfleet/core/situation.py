@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from modelfleet.api import names
+from modelfleet.api.modeldeployment import ScalingMode
 from modelfleet.core import raw
+from modelfleet.core.active import Scaling
 from modelfleet.core.capacity import Spare, decide_spare
 from modelfleet.core.children import Children, is_left_over, name_taken
+from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
 from modelfleet.core.group_life import Life
@@ -16,6 +19,7 @@ from modelfleet.core.intent import Intent
 from modelfleet.core.placing import Placing
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
+from modelfleet.core.scaling.zero import Zero
 from modelfleet.core.snapshot import World
 
 
@@ -23,7 +27,8 @@ from modelfleet.core.snapshot import World
 class Situation:
     """One observed moment with what was decided about it. `revision` is the wanted one, None without a wish; `known`
     are all readable revisions by name; `fleet` is every replica that exists; `moves` says whether this step writes
-    anything."""
+    anything; `zero` is the step to zero or back, None where the deployment has nothing to do with it; `scaling` is
+    the decision about the number of replicas, None where no sample decides it."""
 
     world: World
     children: Children
@@ -36,6 +41,9 @@ class Situation:
     course: Course | None
     known: dict[str, Revision]
     moves: bool
+    zero: Zero | None = None
+    starts: Starts | None = None
+    scaling: Scaling | None = None
 
     @cached_property
     def spare(self) -> Spare | None:
@@ -47,6 +55,22 @@ class Situation:
     def cordoned(self) -> Mapping[str, str]:
         """The cordoned node of each standing replica that must leave it, by uid."""
         return on_cordoned_nodes(self.world.cluster, self.replicas)
+
+    @cached_property
+    def slow(self) -> str:
+        """A sentence about the replica that is replaced because it is worse than the others; empty without one."""
+        slow = self.scaling.kept.slow if self.scaling else None
+        return slow.sentence if slow is not None and self.scaling is not None and self.scaling.slow else ""
+
+    @property
+    def lacks(self) -> int:
+        """Replicas that samples ask for and no node has room for; none where no sample decides, or nodes are bought."""
+        if self.scaling is None or self.scaling.case.scaling.mode is not ScalingMode.ACTIVE:
+            return 0
+        if self.old or self.draining or self.slow:
+            return 0  # one makes room for another, and what has none is not missed
+        without_room = len(self.placing.shortfalls.keys() - self.placing.bought)
+        return max(0, min(without_room, self.wanted - len(self.replicas)))
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:
@@ -89,6 +113,11 @@ class Situation:
         """Replicas of other revisions."""
         wanted = self.revision.name if self.revision else None
         return tuple(replica for replica in self.replicas if replica.revision != wanted)
+
+    @property
+    def placed_any(self) -> bool:
+        """Whether a replica that stays has a node, or is about to be made."""
+        return bool(self.step.create) or any(replica.placed for replica in self.staying)
 
     @property
     def wanted(self) -> int:

@@ -3,9 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 
+from modelfleet.core.activator import Answer
 from modelfleet.core.placement.view import ClusterView
+from modelfleet.core.scaling.arbitration import Grant
+from modelfleet.core.scaling.memory import Kept
+from modelfleet.core.scaling.samples import Samples
 
 Raw = Mapping[str, Any]
 
@@ -13,7 +18,7 @@ Raw = Mapping[str, Any]
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the operator was started with; none of it moves a pinned plan. `node_folders` are those of nodes below which
-    file:// may name one."""
+    file:// may name one. `callers` are SHA-256 sums of the tokens of callers that workers trust."""
 
     worker_image: str
     image_pull_policy: str = "IfNotPresent"
@@ -21,6 +26,7 @@ class Settings:
     drain_s: float = 300.0
     start_deadline_s: float = 1800.0
     node_folders: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,16 @@ class World:
     among the pods. `taken` are objects that hold a child's name without being in those lists (a foreign owner, or a
     child that lost its label), by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's
     serving label has been off, by pod uid. `refused` is what the API server said when it last refused one of our writes
-    (a quota, a policy), empty once everything was written.
+    (a quota, a policy), empty once everything was written. `samples` is what was measured of its workers; None where
+    nothing is measured (a preview). `told_s` says for how long the measured part of the status has been as it is.
+
+    `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet. `quotas` are
+    the namespace's ResourceQuotas, where samples decide the number, and `grants` the replicas that this model leaves to
+    others or gets from them.
+
+    Of scaling to zero: `slices` holds our EndpointSlice, `activator` what a question through the Service came to (None:
+    none was asked), `activator_port` a port that no other model has, where this one needs one, and `demand_s` for how
+    long (monotonic, this process) an activator's entry in status.demand has been as it is.
 
     `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
     says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
@@ -65,6 +80,15 @@ class World:
     unread: str = "the nodes and pods of the cluster are not all read yet"
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
+    samples: Samples | None = None
+    slices: tuple[Raw, ...] = ()
+    activator: Answer | None = None
+    activator_port: int | None = None
+    demand_s: Mapping[str, float] = field(default_factory=dict)
+    told_s: float = inf
+    scaling: Kept | None = None
+    quotas: tuple[Raw, ...] = ()
+    grants: tuple[Grant, ...] = ()
     refused: str = ""
     settings: Settings
     now: datetime

@@ -5,6 +5,7 @@ itself, and a condition or a scaling decision keeps its time while it stays the 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,17 +14,20 @@ from pydantic import ValidationError
 from modelfleet.api.conditions import MESSAGE_LIMIT, Condition, ConditionType, dump, read, upsert
 from modelfleet.api.status import Plan, ScalingDecision
 from modelfleet.core import raw
+from modelfleet.core.promised import Promised
 from modelfleet.core.replicas import ReplicasDecision
 from modelfleet.core.report import plan_report, told
 from modelfleet.core.revisions import Revision
 from modelfleet.core.situation import Situation
+from modelfleet.core.start_report import cold_start
 from modelfleet.core.verdict import Verdict
+from modelfleet.core.zero_report import zero_status
 
 _DETAIL_LIMIT = 1024  # of ScalingDecision.detail
 
 
-def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any]:
-    """The status that says the verdicts `said` and the numbers of the situation."""
+def report(s: Situation, said: Mapping[ConditionType, Verdict], promised: Promised) -> dict[str, Any]:
+    """The status that says the verdicts `said`, what is measured of the promise, and the numbers of the situation."""
     before = raw.mapping(s.world.deployment, "status")
     generation = max(0, raw.integer(s.world.deployment, "metadata", "generation"))
     status: dict[str, Any] = {
@@ -38,9 +42,19 @@ def report(s: Situation, said: Mapping[ConditionType, Verdict]) -> dict[str, Any
     plan = _plan(s)
     if plan is not None:
         status["plan"] = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if promised.observed is not None:
+            status["plan"]["pools"][0]["observed"] = dict(promised.observed)
+    if promised.block is not None:
+        status["goodput"] = dict(promised.block)
     status |= {
         key: part.model_dump(mode="json", by_alias=True, exclude_none=True) for key, part in told(s.intent, plan)
     }
+    zero = zero_status(s)
+    if zero is not None:
+        status["toZero"] = zero.model_dump(mode="json", by_alias=True, exclude_none=True)
+    start = cold_start(s)
+    if start is not None:
+        status["coldStart"] = start.model_dump(mode="json", by_alias=True, exclude_none=True)
     decision = last_decision(s)
     if decision is not None:
         status["scaling"] = {"lastDecision": decision.model_dump(mode="json", by_alias=True, exclude_none=True)}
@@ -62,7 +76,7 @@ def last_decision(s: Situation) -> ScalingDecision | None:
     before = stored_decision(s)
     if s.intent.wish is None:
         return before
-    made: ReplicasDecision = s.intent.wish.replicas
+    made = _within_capacity(s, s.intent.wish.replicas)
     now = (made.replicas, str(made.reason), made.detail[:_DETAIL_LIMIT])
     if before is not None and (before.to, before.reason, before.detail) == now:
         # Only the bound can differ, and one that another manager wrote stays there whatever we apply.
@@ -71,6 +85,16 @@ def last_decision(s: Situation) -> ScalingDecision | None:
     was = before.to if before is not None else len(s.replicas)
     at = s.world.now.replace(microsecond=0)
     return ScalingDecision(from_=was, to=to, reason=reason, detail=detail, bound=bound, at=at)
+
+
+def _within_capacity(s: Situation, made: ReplicasDecision) -> ReplicasDecision:
+    """What was decided from samples, as far as there is room: Placed says what is missing. It goes on being wanted."""
+    lacks = s.lacks
+    if not lacks:
+        return made
+    there = max(0, made.replicas - lacks)
+    detail = f"{made.detail}; {made.replicas} are wanted and there is room for {there}"
+    return replace(made, replicas=there, bound="capacity", detail=detail)
 
 
 def _conditions(

@@ -10,12 +10,13 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.rollout import Way
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
+from modelfleet.core.zero_verdicts import zero_available, zero_progressing
 
 _STUCK = (ConditionType.PROGRESSING, ConditionStatus.FALSE)
 
 
-def verdicts(s: Situation) -> dict[ConditionType, Verdict]:
-    """A verdict for every condition."""
+def verdicts(s: Situation, objectives_met: Verdict) -> dict[ConditionType, Verdict]:
+    """A verdict for every condition; that about the promise is made from samples (promised.py)."""
     accepted, available = _accepted(s), _available(s)
     return {
         ConditionType.ACCEPTED: accepted,
@@ -24,9 +25,7 @@ def verdicts(s: Situation) -> dict[ConditionType, Verdict]:
         ConditionType.AVAILABLE: available,
         ConditionType.PROGRESSING: _progressing(s),
         ConditionType.READY: _ready(s, accepted, s.intent.planned, available),
-        ConditionType.OBJECTIVES_MET: unknown(
-            Reason.NOT_MEASURED, "goodput is not measured in this version, so whether the objectives are met is unknown"
-        ),
+        ConditionType.OBJECTIVES_MET: objectives_met,
     }
 
 
@@ -72,11 +71,15 @@ def _placed(s: Situation) -> Verdict:
 
 def _available(s: Situation) -> Verdict:
     """
-    | at least minReplicas serve, of any revision | True, MinimumAvailable |
+    | no replica serves by our own choice | zero_verdicts.py |
+    | at least minReplicas serve (with toZero: one), of any revision | True, MinimumAvailable |
     | no wish, and no pods | Unknown, NotEvaluated |
     | a pod failed, has no node, is refused, cannot be placed, was lost | False, that reason (in this order) |
     | else | False, Starting |
     """
+    at_zero = zero_available(s)
+    if at_zero is not None:
+        return at_zero
     serving = len(s.serving)
     count = f"{serving} {_replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
     if serving >= s.minimum:
@@ -90,6 +93,7 @@ def _available(s: Situation) -> Verdict:
 def _progressing(s: Situation) -> Verdict:
     """
     | no wish | Unknown, NotEvaluated |
+    | the model goes to zero or is there | zero_verdicts.py |
     | somebody else holds the plan's or the revision's name | False, NameTaken |
     | replicas of other revisions stand, and the rollout is paused | Unknown, RolloutPaused |
     | a pod of the wanted revision failed for a reason that waiting does not mend | False, that reason |
@@ -100,6 +104,7 @@ def _progressing(s: Situation) -> Verdict:
     | no further new replica serves since the deadline, and it is not given up | False, ProgressDeadlineExceeded |
     | pods of other revisions stand | True, RollingOut |
     | a replica stands on a cordoned node | True, CordonedNode |
+    | a replica is worse than the others for certain | True, SlowReplica |
     | a replica cannot be placed now for another reason (`_unplaced`) | True, that reason |
     | a pod of the wanted revision ended or is missed | True, ReplicaLost |
     | the number of pods is not the wanted one | True, Placing (none yet) or Scaling |
@@ -112,7 +117,12 @@ def _progressing(s: Situation) -> Verdict:
     """
     if s.intent.wish is None or s.revision is None:
         return unknown(Reason.NOT_EVALUATED, "nothing is moved while the spec is not accepted and planned")
-    return _stopped(s, s.revision.name) or _moving(s, s.revision.name) or _settling(s, s.revision.name)
+    return (
+        zero_progressing(s)
+        or _stopped(s, s.revision.name)
+        or _moving(s, s.revision.name)
+        or _settling(s, s.revision.name)
+    )
 
 
 def _stopped(s: Situation, revision: str) -> Verdict | None:
@@ -162,6 +172,8 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
         return yes(*unplaced)
     if s.cordoned:
         return yes(Reason.CORDONED_NODE, f"{_cordoned(s)}; another comes up before it leaves")
+    if s.slow:
+        return yes(Reason.SLOW_REPLICA, f"{s.slow}; it is replaced")
     if s.lost is not None:
         return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
     if unplaced is not None:
@@ -198,12 +210,15 @@ def _ready(s: Situation, *parts: Verdict) -> Verdict:
     """
     | one of Accepted, Planned, Available is False | False, the first such one's reason |
     | one is Unknown | Unknown, the first such one's reason |
+    | no replica serves by our own choice | True, Available's reason |
     | else | True, Serving |
     """
     for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
         for part in parts:
             if part.status is status:
                 return Verdict(status, part.reason, part.message)
+    if parts[-1].reason in (Reason.AT_ZERO, Reason.WAKING):
+        return parts[-1]
     return yes(Reason.SERVING, f"{len(s.serving)} of {s.wanted} replicas serve")
 
 

@@ -22,7 +22,9 @@ class Routing(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """What is the same for all policies. Times in seconds; `jitter` is the relative spread of a cold start;
-    `failures_per_hour` is of one replica."""
+    `failures_per_hour` is of one replica. A start takes `warm_start_s` where a replica left its node within
+    `node_kept_s`: the node is there, with the weights. `supply` is the most replicas that nodes can be got for, those
+    that start and drain included; what is above is not started."""
 
     engine: EngineSpec
     accelerators_per_replica: int
@@ -31,6 +33,9 @@ class Site:
     first_replicas: int
     cold_start_s: float
     jitter: float = 0.1
+    warm_start_s: float | None = None
+    node_kept_s: float = 600.0
+    supply: int | None = None
     longest_drain_s: float = 300.0
     failures_per_hour: float = 0.0
     routing: Routing = Routing.RANDOM
@@ -95,13 +100,14 @@ class _Replica:
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """What came of a run: outcomes in order of their ends, the cost, the number of replicas over time as (second,
-    serving, provisioned), and how often the wish changed the fleet."""
+    serving, provisioned), how often the wish changed the fleet, and the most replicas that had no node."""
 
     outcomes: tuple[Outcome, ...]
     accelerator_hours: float
     course: tuple[tuple[float, int, int], ...]
     actions: int
     preemptions: int
+    unplaced: int = 0
 
 
 class Fleet:
@@ -118,6 +124,8 @@ class Fleet:
         self._preemptions = 0
         self._actions = 0
         self._gone_made = self._gone_computed = 0
+        self._left_s: list[float] = []  # when nodes were left, which are there still
+        self._short = 0
         for _ in range(site.first_replicas):
             self._start(0.0, 0.0)
         self._settle(0.0)
@@ -143,6 +151,7 @@ class Fleet:
             course=tuple(course),
             actions=self._actions,
             preemptions=self._preemptions,
+            unplaced=self._short,
         )
 
     def _arrivals(self, requests: Sequence[Request], index: int, until_s: float) -> int:
@@ -183,11 +192,18 @@ class Fleet:
             one.engine.die(one.dies_s)
             self._serving.remove(one)
             self._gone(one, one.dies_s)
-            self._start(one.dies_s, self._cold_start_s())
+            self._left_s.append(one.dies_s)
+            self._start(one.dies_s, self._cold_start_s(one.dies_s))
 
-    def _cold_start_s(self) -> float:
-        spread = self._site.jitter
-        return self._site.cold_start_s * self._random.uniform(1 - spread, 1 + spread)
+    def _cold_start_s(self, now_s: float) -> float:
+        site, spread = self._site, self._site.jitter
+        whole_s = site.cold_start_s
+        if site.warm_start_s is not None:
+            self._left_s = [at for at in self._left_s if now_s - at <= site.node_kept_s]
+            if self._left_s:
+                self._left_s.pop()
+                whole_s = site.warm_start_s
+        return whole_s * self._random.uniform(1 - spread, 1 + spread)
 
     def _advance(self, now_s: float) -> None:
         self._settle(now_s)
@@ -198,6 +214,7 @@ class Fleet:
             over = now_s - (one.drain_since_s or 0.0) >= self._site.longest_drain_s
             if over or not one.engine.in_flight:
                 one.engine.die(now_s)
+                self._left_s.append(now_s)
                 self._draining.remove(one)
                 self._gone(one, now_s)
 
@@ -209,12 +226,21 @@ class Fleet:
 
     def _scale(self, wish: int, now_s: float) -> None:
         wanted = min(max(wish, self._site.min_replicas), self._site.max_replicas)
-        change = wanted - len(self._serving) - len(self._pending)
+        change = self._placed(wanted - len(self._serving) - len(self._pending))
         self._actions += change != 0
         for _ in range(change):
-            self._start(now_s, self._cold_start_s())
+            self._start(now_s, self._cold_start_s(now_s))
         for _ in range(-change):
             self._leave(now_s)
+
+    def _placed(self, change: int) -> int:
+        """Of so many new replicas, those that there are nodes for."""
+        if self._site.supply is None or change <= 0:
+            return change
+        used = len(self._serving) + len(self._pending) + len(self._draining)
+        placed = min(change, max(0, self._site.supply - used))
+        self._short = max(self._short, change - placed)
+        return placed
 
     def _leave(self, now_s: float) -> None:
         """The one that is furthest from serving leaves first, then the one with the least work."""
@@ -222,7 +248,7 @@ class Fleet:
             one = max(self._pending, key=lambda each: each.ready_s)
             self._pending.remove(one)
             self._gone(one, now_s)
-            return
+            return  # its node is given back at once: it may not be there yet
         one = min(self._serving, key=lambda each: each.engine.in_flight)
         self._serving.remove(one)
         one.drain_since_s = now_s

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 from random import Random
 
+from modelfleet.core.layout.admission import decide_admission
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import memory_use
 from modelfleet.core.perf.pace import sequence_cap, token_budget
 from modelfleet.core.scaling.policy import Terms
-from modelfleet.sim.capacity import Promise, measured_knee_rps
+from modelfleet.sim.capacity import Promise, measured_knee_rps, share_at
 from modelfleet.sim.engine import EngineSpec
 from modelfleet.sim.fleet import Routing, Site
 from modelfleet.sim.pace import Pace
@@ -18,6 +19,9 @@ from modelfleet.sim.requests import Request
 from modelfleet.sim.traces import Trace
 
 _PROBE_SEQUENCES = 16
+_HELD = 0.9  # of the knee's goodput, at twice the knee
+ADMISSION_SINCE = "0.32"
+"""The first vLLM with admission flags."""
 
 
 class WorldError(ValueError):
@@ -27,7 +31,7 @@ class WorldError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a user chooses besides model, class and trace. `capacity_error` is the largest relative error of the
-    capacity that policies are told, drawn by the seed."""
+    capacity that policies are told, drawn by the seed. `warm_start_s` and `supply` are as in Site."""
 
     promise: Promise
     cold_start_s: float = 180.0
@@ -36,6 +40,10 @@ class Setting:
     capacity_error: float = 0.2
     failures_per_hour: float = 0.0
     routing: Routing = Routing.RANDOM
+    warm_start_s: float | None = None
+    supply: int | None = None
+    admission: bool = True
+    """Engines answer 503 above a plan's limits, lowered until goodput holds in overload; else everything queues."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +106,14 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
     known = _known(open_engine, trace.requests, setting.promise)
     prompt_s = known.input_tokens / known.prompt_tokens_per_s
     answer_s = known.output_tokens * known.decode_step_s / known.decode_batch
-    engine = replace(open_engine, queued_tokens=max(budget, int(setting.promise.ttft_s * known.prompt_tokens_per_s)))
+    in_flight = max(0.3, knee * (prompt_s + known.output_tokens * known.decode_step_s))
+    engine = open_engine
+    if setting.admission:
+        planned = _limited(open_engine, known, setting.promise, in_flight)
+        engine = _holding(planned, trace.requests, setting.promise, knee)
+        knee = measured_knee_rps(engine, trace.requests, setting.promise, seed=1) or knee
     mean_rps = len(trace.requests) / trace.duration_s
-    first = min(max(ceil(mean_rps / knee), setting.min_replicas), setting.max_replicas)
+    first = min(max(ceil(mean_rps / knee), setting.min_replicas), setting.max_replicas, setting.supply or 10_000)
     site = Site(
         engine=engine,
         accelerators_per_replica=case.layout.accelerators,
@@ -108,6 +121,8 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
         max_replicas=setting.max_replicas,
         first_replicas=first,
         cold_start_s=setting.cold_start_s,
+        warm_start_s=setting.warm_start_s,
+        supply=setting.supply,
         failures_per_hour=setting.failures_per_hour,
         routing=setting.routing,
     )
@@ -117,9 +132,31 @@ def build(case: Case, trace: Trace, setting: Setting) -> World:
         site=site,
         known=known,
         knee_rps=knee,
-        knee_in_flight=max(0.3, knee * (prompt_s + known.output_tokens * known.decode_step_s)),
+        knee_in_flight=in_flight,
         prompt_part=prompt_s / (prompt_s + answer_s),
     )
+
+
+def _limited(engine: EngineSpec, known: Known, promise: Promise, in_flight: float) -> EngineSpec:
+    """With the admission limits that a plan gives it; a whole step's prompts are always let in."""
+    flags = decide_admission(
+        ADMISSION_SINCE,
+        ttft_s=promise.ttft_s,
+        prefill_s=known.input_tokens / known.prompt_tokens_per_s,
+        prefill_tokens_per_s=known.prompt_tokens_per_s,
+        knee_concurrency=in_flight,
+    ).flags
+    tokens, requests = int(flags["max-num-queued-tokens"]), int(flags["max-num-queued-reqs"])
+    return replace(engine, queued_tokens=max(engine.token_budget, tokens), in_flight=requests)
+
+
+def _holding(engine: EngineSpec, requests: Sequence[Request], promise: Promise, knee_rps: float) -> EngineSpec:
+    """With fewer in flight, where at twice the knee goodput would else fall below 90 % of the knee's."""
+    while engine.in_flight is not None and engine.in_flight > 2:
+        if 2 * share_at(engine, requests, promise, 2 * knee_rps, seed=2) >= _HELD * promise.share:
+            return engine
+        engine = replace(engine, in_flight=engine.in_flight - max(1, engine.in_flight // 12))
+    return engine
 
 
 def _known(engine: EngineSpec, requests: Sequence[Request], promise: Promise) -> Known:

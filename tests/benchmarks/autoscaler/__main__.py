@@ -1,28 +1,33 @@
 """`make bench-autoscaler`: scaling policies on traces and shapes, as share and accelerator-hours at equal share.
 
-Each case is one call of `modelfleet simulate --policy all -o json`, so that anyone can ask the same by hand. SIZE=small
-runs two of them with one seed (minutes), SIZE=full all of them with three (hours). Writes build/bench/autoscaler.json
-and the autoscaler's section of docs/benchmarks.md.
+Each case is what `modelfleet simulate --policy all -o json` prints, so that anyone can ask the same by hand. SIZE=small
+runs four of them with one seed (minutes), SIZE=full all of them with two (hours; what was run before is used again,
+see kept.py). Writes build/bench/autoscaler.json and the autoscaler's section of docs/benchmarks.md.
 """
 
-import io
+import argparse
 import json
 import os
+import re
 import sys
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelfleet.cli.main import main as modelfleet
+from benchmarks.autoscaler import kept
+from modelfleet.cli import simulate_flags
+from modelfleet.cli.simulate_text import document as simulated
+from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC
+from modelfleet.sim.world import build
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("MODELFLEET_DATA", ROOT.parent / "shared" / "data")) / "traces"
 JSON = ROOT / "build" / "bench" / "autoscaler.json"
+CURVES = ROOT / "build" / "bench" / "autoscaler-curves"
 DOCS = ROOT / "docs" / "benchmarks.md"
 MODEL = ("--model", "meta-llama/Llama-3.1-8B-Instruct")
-COLD_STARTS = ("60s", "180s", "600s")
+COLD_STARTS = ("180s", "60s", "600s")
 _BEGIN, _END = "<!-- autoscaler: begin, written by make bench-autoscaler -->", "<!-- autoscaler: end -->"
 _GAP = 0.10
 _CLOSED = 0.5
@@ -35,6 +40,7 @@ CONV = ("--trace", str(DATA / "AzureLLMInferenceTrace_conv.csv"), "--scale", "2"
 CODE = ("--trace", str(DATA / "AzureLLMInferenceTrace_code.csv"), "--class", "l40s")
 RATES = ("--trace", str(DATA / "servegen_rate_10min.csv"), "--hours", "3", "--class", "l40s")
 SINE = ("--shape", "sine:5-45,600s", "--class", "l40s")
+BURST = ("--shape", "burst:4-16,10m", "--class", "l40s")
 DYNAMO = (
     "--shape", "sine:5-45,600s", "--lengths", "3000:300", "--spread", "0", "--ttft", "200ms", "--tpot", "10ms",
     "--class", "h100-sxm",
@@ -56,7 +62,9 @@ def cases(size: str) -> tuple[list[Case], int]:
         half = (*SINE, "--hours", "0.5")
         return [
             Case(name="CONV, twice the rate", flags=CONV, cold_start="180s"),
+            Case(name="CODE", flags=CODE, cold_start="180s"),
             Case(name="sine of 5 to 45 requests a second, 600 s, for half an hour", flags=half, cold_start="180s"),
+            Case(name="bursts of a minute from 4 to 16 requests a second, each 600 s", flags=BURST, cold_start="180s"),
         ], 1
     if size == "full":
         named = {
@@ -65,21 +73,25 @@ def cases(size: str) -> tuple[list[Case], int]:
             "RATES, three hours": RATES,
             "sine of 5 to 45 requests a second, 600 s": SINE,
             "the same of 3000/300 tokens, 200 ms, 10 ms (Dynamo's)": DYNAMO,
+            "step from 4 to 16 requests a second": ("--shape", "step:4-16,1800s", "--class", "l40s"),
+            "bursts of a minute from 4 to 16 requests a second, each 600 s": BURST,
         }
-        return [Case(name=name, flags=flags, cold_start=at) for name, flags in named.items() for at in COLD_STARTS], 3
+        return [Case(name=name, flags=flags, cold_start=at) for at in COLD_STARTS for name, flags in named.items()], 2
     raise SystemExit(f"SIZE={size} is neither small nor full")
 
 
 def asked(case: Case, seeds: int) -> dict[str, Any]:
-    """The document that `modelfleet simulate` prints."""
-    out = io.StringIO()
-    flags = [*MODEL, *case.flags, "--cold-start", case.cold_start, "--seeds", str(seeds), "--policy", "all"]
-    with redirect_stdout(out):
-        status = modelfleet(["simulate", *flags, "-o", "json"])
-    if status:
-        raise SystemExit(f"{case.name}: modelfleet simulate ended with status {status}")
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    """The document that `modelfleet simulate` prints for these flags."""
+    parser = argparse.ArgumentParser()
+    simulate_flags.add_arguments(parser)
+    flags = parser.parse_args([*MODEL, *case.flags, "--cold-start", case.cold_start])
+    trace = simulate_flags.trace_of(flags, 1)
+    replica, notes = simulate_flags.case_of(flags, trace)
+    world = build(replica, trace, simulate_flags.setting_of(flags))
+    numbers = range(1, seeds + 1)
+    name = re.sub(r"[^a-z0-9]+", "-", f"{case.name} {case.cold_start} {seeds}".lower())
+    found = kept.curves(world, numbers, CURVES / f"{name}.json")
+    return simulated(world, found, numbers, (*notes, *contest.notes(world)))
 
 
 def verdict(found: dict[str, Any]) -> dict[str, Any]:

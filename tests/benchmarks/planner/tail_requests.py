@@ -18,7 +18,7 @@ from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.serving import predict
 from modelfleet.core.perf.workload import EngineSetup, Lengths, Load
 
-_RUNS = (
+RUNS = (
     ("RTX4090_Llama-3.1-8B", "rtx-4090", "Llama-3.1-8B", Layout(1), 256),
     ("RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000", "Llama-3.1-8B", Layout(1), 128),
     ("RTXPRO6000_Qwen3-30B-A3B-Instruct-2507", "rtx-pro-6000", "Qwen3-30B-A3B", Layout(1, 1, 2, expert=True), 128),
@@ -36,10 +36,11 @@ _STEADY = 200
 
 def runs() -> dict[str, dict[str, Any]]:
     """For each measured run: both tails and how far the joint share is off, over a grid of limits."""
-    return {name: _run(f"llmservingsim_{name}_requests.jsonl", _case(*rest)) for name, *rest in _RUNS}
+    return {name: _run(f"llmservingsim_{name}_requests.jsonl", case_of(*rest)) for name, *rest in RUNS}
 
 
-def _case(accelerator: str, model: str, layout: Layout, cap: int) -> Case:
+def case_of(accelerator: str, model: str, layout: Layout, cap: int) -> Case:
+    """The case of a run, from its row above."""
     facts = known(model)
     if facts is None:
         raise ValueError(f"{model} is not known")
@@ -51,7 +52,7 @@ def _run(file: str, case: Case) -> dict[str, Any]:
     lines = [json.loads(line) for line in (DATA / "measured" / file).read_text().splitlines()]
     start = lines[0]["queued_ts"]
     requests = [Request(line["queued_ts"] - start, line["input_toks"], line["output_toks"]) for line in lines]
-    measured = [_measured(line) for line in lines]
+    measured = [measured_of(line) for line in lines]
     predicted = replay(case, requests)
     return {
         "requests": len(lines),
@@ -61,7 +62,8 @@ def _run(file: str, case: Case) -> dict[str, Any]:
     }
 
 
-def _measured(line: dict[str, float]) -> Times:
+def measured_of(line: dict[str, float]) -> Times:
+    """What a request saw, from its row in the run's file."""
     steps = max(line["output_toks"] - 1, 1)
     ttft = line["first_token_ts"] - line["queued_ts"]
     return Times(ttft, (line["last_token_ts"] - line["first_token_ts"]) / steps)

@@ -73,7 +73,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         noted = tmp_path / "arguments"
         script = f"""#!{sys.executable}
 import sys
-open({str(noted)!r}, "w").write("\\n".join(sys.argv[1:]))
+open({str(noted)!r}, "a").write("\\n".join(sys.argv[1:]) + "\\n")
 print({answer!r})
 print({refusal!r}, file=sys.stderr)
 sys.exit({1 if refusal else 0})
@@ -98,7 +98,9 @@ def test_a_live_object_is_asked_of_kubectl_in_its_namespace(kubectl, capsys: Cap
     assert (status, err) == (0, "")
     asked = noted.read_text().splitlines()
     assert asked[:2] == ["get", "modeldeployments.modelfleet.dev"]
-    assert asked[-4:] == ["--namespace=team", "--context=prod", "--", "chat"]
+    at = asked.index("chat")
+    assert asked[at - 3 : at] == ["--namespace=team", "--context=prod", "--"]
+    assert asked[-4:] == ["--namespace=team", "--context=prod", "--", "chat-state"]
     assert out.startswith("chat in team\n")
 
 

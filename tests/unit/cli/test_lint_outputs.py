@@ -43,7 +43,7 @@ def test_sarif_names_tool_rules_and_each_fault_with_its_place(capsys: Captured, 
     (run,) = log["runs"]
     driver, results = run["tool"]["driver"], run["results"]
     assert (status, log["version"], driver["name"]) == (1, "2.1.0", "modelfleet lint")
-    assert [result["ruleId"] for result in results] == ["objective-refuses-e2e-latency", "at-least-one-replica"]
+    assert [result["ruleId"] for result in results] == ["objective-refuses-e2e-latency", "zero-replicas-need-terms"]
     for result in results:
         rule = driver["rules"][result["ruleIndex"]]
         assert rule["id"] == result["ruleId"]
@@ -56,7 +56,7 @@ def test_sarif_names_tool_rules_and_each_fault_with_its_place(capsys: Captured, 
         "region": {"startLine": line_of(faulty, "minReplicas"), "startColumn": 5},
     }
     assert place["logicalLocations"][0]["fullyQualifiedName"] == "spec.scaling.minReplicas"
-    assert results[1]["message"]["text"].startswith("spec.scaling.minReplicas: minReplicas must be at least 1")
+    assert results[1]["message"]["text"].startswith("spec.scaling.minReplicas: minReplicas 0 needs toZero")
 
 
 def test_sarif_without_faults_has_no_results_and_succeeds(capsys: Captured, tmp_path: Path) -> None:

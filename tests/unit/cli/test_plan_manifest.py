@@ -118,7 +118,7 @@ def test_nodes_bound_what_can_run(nodes, short, plan, tmp_path):
     ("change", "sentence"),
     [
         pytest.param({"accelerators.classes": ["h100"]}, "no file has an AcceleratorClass h100", id="no class"),
-        pytest.param({"scaling.minReplicas": 0}, "spec.scaling.minReplicas: minReplicas must be", id="a bad value"),
+        pytest.param({"scaling.minReplicas": 0}, "minReplicas: minReplicas 0 needs toZero", id="a bad value"),
         pytest.param({"scaling": ABSENT}, "spec.scaling: is required", id="a missing field"),
         pytest.param({"engine": {"args": {"block-size": "wide"}}}, "spec.engine.args: block-size", id="a bad flag"),
     ],

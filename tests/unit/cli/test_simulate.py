@@ -1,6 +1,7 @@
 """`modelfleet simulate`: its document, its table, and a sentence for each question that cannot be read."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,42 @@ def test_bad_input_gets_one_sentence(arguments: list[str], sentence: str, capsys
     assert said.err.startswith("modelfleet: ")
     assert said.err.count("\n") == 1
     assert sentence in said.err
+
+
+def test_a_cold_start_is_given_by_its_phases_and_the_supply_of_nodes_is_a_bound(capsys: Captured) -> None:
+    phases = [*SHORT, "--cold-start", "node=20s,fetch=25s,load=15s", "--supply", "2"]
+    found = document(capsys, *phases, "--policy", OURS)
+
+    assert found["world"]["coldStart_s"] == 60
+    assert found["world"]["warmStart_s"] == 15
+    assert found["world"]["supplyReplicas"] == 2
+    assert all(point["acceleratorHours"] <= 2 * 0.08 + 0.001 for point in found["policies"][0]["points"])
+
+
+def test_phases_that_are_not_the_three_are_refused_in_one_sentence(capsys: Captured) -> None:
+    assert main(["simulate", *MODEL, *SHORT, "--cold-start", "node=20s,load=15s"]) == 2
+    assert capsys.readouterr().err == (
+        "modelfleet: --cold-start: 'node=20s,load=15s' must be one time, or node=TIME,fetch=TIME,load=TIME\n"
+    )
+
+
+def test_the_page_stands_alone_and_draws_the_policies_and_the_replicas_over_time(capsys: Captured) -> None:
+    assert main(["simulate", *MODEL, *SHORT, "--policy", f"{OURS},kpa,{STATIC}", "-o", "html"]) == 0
+    page = capsys.readouterr().out
+
+    assert page.startswith("<!doctype html>")
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)
+    for name in (OURS, "kpa", STATIC):
+        assert f'<td class="name">{name}' in page
+    assert page.count("<svg") == 2
+    assert all(
+        0 <= float(each) <= 100 for pair in re.findall(r'points="([^"]*)"', page) for each in re.split("[ ,]", pair)
+    )
+
+
+def test_the_page_without_our_policy_has_no_replicas_over_time(capsys: Captured) -> None:
+    assert main(["simulate", *MODEL, *SHORT, "--policy", "kpa", "-o", "html"]) == 0
+    page = capsys.readouterr().out
+
+    assert page.count("<svg") == 1
+    assert 'id="course"' not in page

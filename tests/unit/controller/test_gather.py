@@ -1,11 +1,15 @@
 """What a snapshot shows beyond what lists by label show."""
 
+import asyncio
 from datetime import UTC, datetime
+from math import inf
 
+from builders import Fleet, manual
 from fake_cluster import FakeCluster
 from modelfleet.api import names
 from modelfleet.controller.gather import Gatherer
-from modelfleet.controller.resources import PODS
+from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.resources import DEPLOYMENTS, PODS
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
@@ -69,3 +73,30 @@ async def test_nodes_and_profiles_are_listed_only_where_a_plan_is_to_be_made():
             metadata = {**effect.manifest["metadata"], "namespace": "default"}
             cluster.put({**effect.manifest, "metadata": metadata})
     assert (await gatherer.gather(KEY)).inventory is None
+
+
+async def test_samples_follow_the_pods_that_are_listed_and_the_clock_of_figures_starts_when_they_change():
+    clock = asyncio.get_running_loop().time
+    book = Book(clock)
+    cluster = FakeCluster()
+    fleet = Fleet(deployment=manual(2))
+    fleet.settle()
+    owner = [{"uid": cluster.put(fleet.deployment)["metadata"]["uid"], "controller": True}]
+    pods = [
+        cluster.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": owner}}) for pod in fleet.pods().values()
+    ]
+    gatherer = Gatherer(cluster, Settings(worker_image="worker:1"), lambda: datetime(2026, 1, 1, tzinfo=UTC), book)
+    key = Key("team", "chat")
+    world = await gatherer.gather(key)
+    assert (world.samples.pods, world.told_s, book.workers) == ({}, inf, ())
+    for index, pod in enumerate(pods):
+        cluster.put({**pod, "status": {"phase": "Running", "podIP": f"10.0.0.{index}"}})
+    world = await gatherer.gather(key)
+    assert sorted(world.samples.pods) == sorted(each.uid for each in book.workers)
+    assert [each.host for each in book.workers] == ["10.0.0.0", "10.0.0.1"]
+    status = {**fleet.deployment["status"], "goodput": {"window": "5m"}}
+    cluster.put({**fleet.deployment, "status": status})
+    assert (await gatherer.gather(key)).told_s < 60
+    cluster.remove(DEPLOYMENTS, "chat", "team")
+    assert await gatherer.gather(key) is None
+    assert (book.workers, book.keys) == ((), ())

@@ -1,8 +1,11 @@
 """The operator's flags and variables."""
 
+from pathlib import Path
+
 import pytest
 
 from modelfleet.controller.main import main
+from modelfleet.controller.metrics.settings import SamplesFrom, SamplingSettings, Server
 from modelfleet.controller.options import Lease, OptionsError, parse
 
 IMAGE = "--worker-image=worker:1"
@@ -59,6 +62,18 @@ def test_the_lease_is_in_the_pod_s_namespace_unless_a_flag_says_another(argument
         pytest.param([IMAGE, "--drain-seconds=nan"], {}, "from 0 to 86400, not 'nan'", id="a time that is no number"),
         pytest.param([IMAGE, "--log-level=loud"], {}, "must be one of debug, info, warning, error", id="a level"),
         pytest.param([IMAGE, "--worker-imag=x"], {}, "unrecognized arguments: --worker-imag=x", id="a mistyped flag"),
+        pytest.param(
+            [IMAGE, "--samples-from=Prometheus"],
+            POD,
+            "a Prometheus whose address is not known: give --prometheus-url",
+            id="a source without an address",
+        ),
+        pytest.param(
+            [IMAGE, "--prometheus-url=prometheus:9090"],
+            POD,
+            "must be an address such as http://prometheus.monitoring:9090, not 'prometheus:9090'",
+            id="an address without a scheme",
+        ),
         pytest.param([IMAGE], {"MODELFLEET_WORKERS": "many"}, "--workers: must be a whole number", id="a variable"),
     ],
 )
@@ -75,3 +90,11 @@ def test_a_wrong_flag_ends_the_process_with_status_2_and_its_sentence(capsys):
         main(["--workers=none", IMAGE])
     assert caught.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_samples_come_from_workers_unless_a_prometheus_is_named() -> None:
+    assert parse([IMAGE], POD).sampling == SamplingSettings()
+    flags = ["--samples-from=Prometheus", "--prometheus-url=https://p:9090", "--prometheus-token-file=/t/token"]
+    server = Server(url="https://p:9090", token=Path("/t/token"))
+    expected = SamplingSettings(source=SamplesFrom.PROMETHEUS, interval_s=2.5, prometheus=server)
+    assert parse([IMAGE, *flags, "--samples-interval-seconds=2.5"], POD).sampling == expected

@@ -109,3 +109,13 @@ def test_a_pod_of_a_plan_from_before_the_promise_is_rendered_as_it_was() -> None
     assert before is not None
     volumes = pod(Owner("chat", "team", "uid"), "1a2b3c4d", 0, before)["spec"]["volumes"]
     assert [volume["name"] for volume in volumes] == ["plan", "model", "tmp", "run", "shm"]
+
+
+def test_an_excused_first_caller_and_the_activators_reach_the_worker_only_where_it_goes_to_zero() -> None:
+    one = with_objective(firstCaller="Excused")
+    assert "callers" not in promise(parsed(one), ("ab" * 32,))
+    one["spec"]["scaling"] |= {"minReplicas": 0, "toZero": {"firstCallerWaits": "5m"}}
+    read_back = parse_promise(json.dumps(promise(parsed(one), ("ab" * 32,))))
+
+    assert read_back.callers == {"ab" * 32}
+    assert read_back.objectives[0].first_caller_waits_s == 300.0

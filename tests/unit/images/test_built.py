@@ -158,7 +158,7 @@ def unresolved(root: Path, loader: str, path: str) -> list[str]:
 
 
 def test_the_operator_image_runs_its_commands(roots: Mapping[str, Path]) -> None:
-    for command in (("modelfleet", "version"), ("modelfleet-operator", "--help")):
+    for command in (("modelfleet", "version"), ("modelfleet-operator", "--help"), ("modelfleet-activator", "--help")):
         done = run(roots["operator"], *command)
         assert done.returncode == 0, done.stderr
 

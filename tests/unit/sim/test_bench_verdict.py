@@ -73,7 +73,7 @@ def test_the_section_names_each_case_its_figures_and_the_aims_that_are_not_reach
     case = cases("small")[0][0]
     text = lines("small", 1, [(case, document(7.0, {"kpa": 8.0, "keda": None}, 4.0))])
 
-    assert text[0].startswith("`make bench-autoscaler SIZE=small`: 1 of 2 cases, 1 seed(s)")
+    assert text[0].startswith("`make bench-autoscaler SIZE=small`: 1 of 4 cases, 1 seed(s)")
     assert f"| {case.name} | 180s | 0.9950 | 7.00 | kpa | 8.00 | 4.00 | 25% | 5 |" in text
     assert text[text.index("Aims that are not reached:") + 1].startswith(f"- {case.name}, 180s: less than half")
     assert "| keda | 0.9950 | 9.00 | 100 | 0.900 | 3 | - | - |" in text
@@ -91,6 +91,6 @@ def test_without_the_data_it_says_what_is_missing_and_where_it_is_public(tmp_pat
     )
 
     assert done.returncode == 1
-    assert "AzureLLMInferenceTrace_conv.csv is missing" in done.stderr
+    assert "AzureLLMInferenceTrace_code.csv is missing" in done.stderr
     assert "github.com/Azure/AzurePublicDataset" in done.stderr
     assert "Traceback" not in done.stderr

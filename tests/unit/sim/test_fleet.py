@@ -103,3 +103,36 @@ def test_whatever_is_wished_each_request_ends_once_and_bounds_hold(wishes: list[
     assert sorted(map(id, requests)) == sorted(id(one.request) for one in run.outcomes)
     assert all(1 <= total <= 4 for _, _, total in run.course)
     assert 0 < run.accelerator_hours <= 2 * (4 + 4) * 120 / 3600
+
+
+def test_above_the_supply_of_nodes_nothing_starts_and_the_shortfall_is_counted() -> None:
+    run = Fleet(replace(SITE, supply=2), 1).run(EVERY_SECOND, Always(4), 300.0)
+
+    assert {total for _, _, total in run.course} == {2}
+    assert run.unplaced == 2
+    assert run.actions == 1
+
+
+def test_a_replica_that_drains_keeps_its_node_from_the_next() -> None:
+    site = replace(SITE, first_replicas=2, supply=2, routing=Routing.LEAST_OF_TWO)
+    long = [Request(1.0, 50, 3000), Request(1.1, 50, 3000)]
+    run = Fleet(site, 3).run(long, Always(1, 2), 300.0)
+
+    assert run.unplaced == 1
+    assert run.course[1][2] == 1
+    assert run.course[-1][2] == 2
+
+
+@pytest.mark.parametrize(
+    "kept_s, ready_s",
+    [
+        pytest.param(600.0, 210.0, id="the node is there still: it only loads"),
+        pytest.param(10.0, 250.0, id="the node is gone: all phases"),
+    ],
+)
+def test_a_start_on_a_node_that_a_replica_left_is_short(kept_s: float, ready_s: float) -> None:
+    site = replace(SITE, first_replicas=2, warm_start_s=10.0, node_kept_s=kept_s, jitter=0.0)
+    run = Fleet(site, 1).run([], Always(*[1] * 38, 2), 400.0)
+
+    twice = [at for at, serving, _ in run.course if serving == 2]
+    assert min(twice) == pytest.approx(ready_s, abs=5.1)

@@ -15,11 +15,12 @@ def html(name: str, question: Question, answer: Answer) -> str:
 
 def filled(page: Page) -> str:
     """The page with its figures."""
-    text: str = _template().render(page=page)
+    text: str = template("page.html.j2").render(page=page)
     return text
 
 
-def _template() -> Any:
+def template(name: str) -> Any:
+    """A template of this package. Raises MissingExtraError without jinja2."""
     try:
         import jinja2
     except ImportError as error:
@@ -27,4 +28,4 @@ def _template() -> Any:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("modelfleet.cli.report"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)

@@ -7,6 +7,7 @@ season that ends is left. Pure.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
+from math import sqrt
 
 from modelfleet.core.scaling.history import BIN_S, SLOT_S, History
 
@@ -16,6 +17,8 @@ class Way(StrEnum):
 
     STEADY = "steady"
     """As in the last minute."""
+    RISE = "rise"
+    """Growing on as in the last two minutes, as far as that growth is no noise."""
     TREND = "trend"
     """Growing on as in the last minutes."""
     SEASON = "season"
@@ -33,6 +36,7 @@ _SEARCH_EVERY = 20  # bins between searches for a period
 _ALIKE = 0.6
 _REACH = 0.8
 _LEVEL_S = 60.0
+_RISE_BINS, _RISE_REACH, _RISE_MOST = 4, 12, 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +74,10 @@ def forecast(state: Forecaster, history: History, new_bins: int, horizon_s: floa
     if new_bins:
         state = replace(state, due=(*state.due, Due(made_at=state.count, values=tuple(values.items()))))
     scores = dict(state.scores)
-    way = min(values, key=lambda each: scores.get(each, 0.0 if each is Way.STEADY else 1e-9))
+    if scores:
+        way = min(values, key=lambda each: scores.get(each, 0.0 if each is Way.STEADY else 1e-9))
+    else:
+        way = max(values, key=lambda each: values[each])  # none has been right yet: the safe one
     return Forecast(peak=values[way], way=way), state
 
 
@@ -94,6 +101,8 @@ def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, 
     bins = history.bins
     level = history.mean(_LEVEL_S)
     found = [(Way.STEADY, level)]
+    if len(bins) >= 6:
+        found.append((Way.RISE, _risen(bins, ahead, level)))
     if len(bins) >= 16:
         slope = (sum(bins[-8:]) - sum(bins[-16:-8])) / 64  # work a second, a bin
         found.append((Way.TREND, min(2 * level, level + max(0.0, slope) * _REACH * min(ahead + 2, 10))))
@@ -104,6 +113,14 @@ def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, 
             slots_ahead = max(1, round(ahead * BIN_S / SLOT_S)) + 1
             found.append((way, _again(history.slots, len(history.slots) - slots, slots_ahead, level)))
     return found
+
+
+def _risen(bins: tuple[float, ...], ahead: int, level: float) -> float:
+    """The growth between two neighbouring means, less what chance alone makes of Poisson arrivals, goes on."""
+    count = min(_RISE_BINS, len(bins) // 2)
+    noise = sqrt(2 * level / (count * BIN_S))
+    growth = max(0.0, (sum(bins[-count:]) - sum(bins[-2 * count : -count])) / count - noise)
+    return min(_RISE_MOST * level, level + growth / count * _REACH * min(ahead + count / 2, _RISE_REACH))
 
 
 def _again(series: tuple[float, ...], at: int, ahead: int, level: float) -> float:

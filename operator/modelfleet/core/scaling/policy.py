@@ -1,18 +1,27 @@
 """How many replicas keep the promise: the decision, with its reason. Pure; the clock is an argument.
 
-wanted = (forecast peak of the load within the cold start × margin + backlog to work off) / knee of one replica
+wanted = (forecast peak of the load within the cold start × margin + backlog to work off) / knee of one replica, where
+the margin is what was learned about the promise and about the knee.
 
 - The load is work that arrives (history.py); the forecast is the one that has been right (forecast.py).
+- The knee is a prediction, so it is corrected by what is observed: late requests against those that the load of a
+  replica lets expect. How late requests are at no load is no fault of the knee, and is learned apart.
 - The margin is learned from the promise itself: it grows while more requests are late than the promise allows and the
-  replicas were busy, and shrinks slowly otherwise, so that in the long run the wanted share is kept and no more.
-  What is late because the load grew faster than replicas come teaches it little: they come already.
-- Replicas leave when they have not been needed for as long as a new one would take to come: holding one that long
-  costs at most what buying it again would. After a load that outran the cold start they are held for longer.
+  replicas were busy, and shrinks slowly while they are busy and none is late, so that in the long run the wanted share
+  is kept and no more. A load far below what the replicas can do says nothing about it. What is late because the load
+  grew faster than replicas come teaches it little: they come already.
+- Replicas leave when they have not been needed for as long as a new one would take to come, at least five minutes:
+  holding one for a cold start costs at most what buying it again would, and what is late meanwhile costs more. What a
+  forecast asked for is held for a minute only: those that are not there yet are given back as soon as it does not ask
+  for them any more.
+- In an hour as many requests as the promise allows may be late for lack of replicas. Once that is spent, what the load
+  needed is held for some cold starts, until the promise is kept again: what came faster than replicas do comes again.
 """
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import ceil, exp
+from typing import TypeVar
 
 from modelfleet.core.scaling.forecast import Forecaster, Way, forecast
 from modelfleet.core.scaling.history import History
@@ -24,9 +33,21 @@ _RISE = 0.1  # the most that the margin grows within a cold start: what it asks 
 _RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
 _SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
 _TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
-_OUTRUN = 1.3  # of the knees that serve: growth has outrun the cold start by far
-_AGAIN_S = 600.0  # replicas are held for this after it
-_HOLD_LEAST_S, _HOLD_MOST_S = 60.0, 900.0
+_STEEP = 6.0  # near the knee what is late grows as this power of the load: 4 to 8 in simulated engines
+_SPREAD = 10.0  # what is late comes in bunches: so many times the variance of independent requests
+_SURE_LEAST, _SURE_MOST = 25.0, 400.0  # inverse variances of the knee's logarithm: 20 % as predicted, 5 % at best
+_KNEE_STEP, _KNEE_MOST = 0.03, 0.35  # its largest change in a decision, and in all
+_BEYOND = 1.25  # of the knee: what is late above tells of queues, not of the knee
+_QUIET = 200  # requests at no load, before what is late of them is believed
+_IDLE, _TELLING = 0.4, 0.8  # of the knee: below, good requests say nothing about the margin; above, all that they can
+_BUDGET_S = 3600.0  # what the promise is kept or broken over
+_SPENT_COLD_STARTS, _SPENT_LEAST_S, _SPENT_MOST_S = 6.0, 600.0, 3600.0  # replicas are held for, once it is broken
+_HOLD_LEAST_S, _HOLD_MOST_S = 300.0, 900.0  # five minutes: what a promise's worst window is looked at over
+_AHEAD_S = 60.0  # what a forecast asks for is held for
+_NEED_S = 60.0  # the load that replicas are held for is a mean over this: noise is not held
+
+
+N = TypeVar("N", int, float)
 
 
 class Bound(StrEnum):
@@ -77,15 +98,26 @@ class Memory:
 
     history: History = field(default_factory=History)
     forecaster: Forecaster = field(default_factory=Forecaster)
-    log_margin: float = 0.15
+    log_margin: float = 0.1
+    log_knee: float = 0.0
+    """The logarithm of the observed knee in units of the told one, and how sure it is: an inverse variance."""
+    knee_sure: float = _SURE_LEAST
+    idle_ended: float = 0.0
+    idle_late: float = 0.0
+    """Requests that ended within about an hour while replicas were idle, and those of them that were late."""
     output_mean: float = 0.0
     needs: tuple[tuple[float, int], ...] = ()
-    """(when, replicas needed), as far back as replicas are held for; decreasing."""
+    """(when, replicas needed by the load that came), as far back as replicas are held for; decreasing."""
+    ahead: tuple[tuple[float, int], ...] = ()
+    """The same of what forecasts asked for."""
+    peaks: tuple[tuple[float, float], ...] = ()
+    """(when, requests a second that came): what replicas are held for once the promise is broken."""
+    ended: float = 0.0
+    short_late: float = 0.0
+    """Requests that ended within about an hour, and those of them that were late for lack of replicas."""
     last_s: float | None = None
     short_s: float = float("-inf")
     """When fewer replicas served than the load asked for, the last time."""
-    outrun_s: float = float("-inf")
-    """When so few served that the load was far above what they can do, the last time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,17 +141,24 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     history = memory.history.add(_work(sample, memory, terms), sample.now_s)
     new_bins = int(history.open_since_s != open_since_s and elapsed_s > 0)
     found, forecaster = forecast(memory.forecaster, history, new_bins, terms.cold_start_s + elapsed_s)
-    margin = exp(memory.log_margin)
-    level = max(found.peak, history.mean(30.0))
-    demand = level * margin
-    backlog = max(0.0, sample.waiting - sample.serving * 2) / max(terms.cold_start_s, 60.0)
-    wanted = max(1, ceil((demand + backlog) / terms.knee_rps - 0.05))
+    margin = exp(memory.log_margin - memory.log_knee)
+    each = terms.knee_rps / margin
+    backlog = max(0.0, sample.waiting - sample.serving * 2) / max(terms.cold_start_s, 60.0) / margin
+    ahead_rps = max(found.peak, history.mean(30.0)) + backlog
+    came_rps = history.mean(_NEED_S) + backlog
+    demand = ahead_rps * margin
+    wanted = _replicas(ahead_rps, each)
+    came = _replicas(max(came_rps, min(ahead_rps, came_rps + each)), each)
+    base_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
+    hold_s = max(base_s, _spent_s(memory, terms))
     known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
-    hold_s = _hold_s(memory, terms, sample.now_s)
-    needs = _needs(known, sample.now_s, wanted, max(hold_s, _AGAIN_S))
-    held = max(need for at, need in needs if at == sample.now_s or sample.now_s - at < hold_s)
+    needs = _needs(known, sample.now_s, came, base_s)
+    ahead = _needs(memory.ahead, sample.now_s, wanted, _AHEAD_S)
+    peaks = _needs(memory.peaks, sample.now_s, came_rps, _SPENT_MOST_S)
+    peak_rps = max(rps for at, rps in peaks if at == sample.now_s or sample.now_s - at < hold_s)
+    held = max(needs[0][1], ahead[0][1], _replicas(peak_rps, each))
     replicas = min(max(held, terms.min_replicas), terms.max_replicas)
-    bound = _bound(held, wanted, backlog > demand, terms)
+    bound = _bound(held, wanted, backlog > 0.5 * ahead_rps, terms)
     need = (
         f"{demand:.3g} requests a second ({found.way} forecast, margin {margin:.2f}) at {terms.knee_rps:.3g} a replica"
         f" need {wanted}"
@@ -133,7 +172,12 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
         peak_rps=found.peak,
         way=found.way,
     )
-    return decision, replace(memory, history=history, forecaster=forecaster, needs=needs, last_s=sample.now_s)
+    memory = replace(memory, needs=needs, ahead=ahead, peaks=peaks, last_s=sample.now_s)
+    return decision, replace(memory, history=history, forecaster=forecaster)
+
+
+def _replicas(rps: float, each: float) -> int:
+    return max(1, ceil(rps / each - 0.05))
 
 
 def _work(sample: Sample, memory: Memory, terms: Terms) -> float:
@@ -145,7 +189,7 @@ def _work(sample: Sample, memory: Memory, terms: Terms) -> float:
 
 
 def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
-    """With the mean answer and the margin that the ended requests teach."""
+    """With the mean answer, the margin and the share that the ended requests teach."""
     output = memory.output_mean or terms.mean_output_tokens
     if sample.finished:
         weight = min(1.0, sample.finished / 500)
@@ -153,33 +197,65 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     if memory.last_s is None:
         return replace(memory, output_mean=output)
     elapsed_s = sample.now_s - memory.last_s
-    late = 1 - sample.good / sample.ended if sample.ended else 0.0
-    busy = memory.history.mean(60.0) / (terms.knee_rps * max(sample.serving, 1))
+    busy = memory.history.mean(30.0) / (terms.knee_rps * exp(memory.log_knee) * max(sample.serving, 1))
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
-    outrun_s = sample.now_s if busy > _OUTRUN else memory.outrun_s
     short = sample.now_s - short_s < _TRANSIENT_S
+    kept: float = exp(-elapsed_s / _BUDGET_S)
+    if not short or short_s == sample.now_s:  # what a shortage leaves behind is late at any load
+        memory = _corrected(sample, memory, terms, busy, kept)
+    return replace(
+        memory,
+        output_mean=output,
+        log_margin=_learned(sample, memory, terms, (elapsed_s, busy, short)),
+        short_s=short_s,
+        ended=memory.ended * kept + sample.ended,
+        short_late=memory.short_late * kept + (sample.ended - sample.good if short else 0),
+    )
+
+
+def _corrected(sample: Sample, memory: Memory, terms: Terms, busy: float, kept: float) -> Memory:
+    """With the knee corrected: a Kalman filter on its logarithm, linear around what is expected to be late."""
+    if not sample.ended or busy > _BEYOND:
+        return memory
+    late = float(sample.ended - sample.good)
+    if busy < _IDLE:
+        ended = memory.idle_ended * kept + sample.ended
+        return replace(memory, idle_ended=ended, idle_late=memory.idle_late * kept + late)
+    anyway = memory.idle_late / memory.idle_ended if memory.idle_ended > _QUIET else 0.0
+    expected = sample.ended * min(0.5, (1 - terms.share) * busy**_STEEP)
+    sure = min(_SURE_MOST, memory.knee_sure + _STEEP**2 * expected / _SPREAD)
+    step = _STEEP * (expected - max(0.0, late - anyway * sample.ended)) / _SPREAD / sure
+    log_knee = memory.log_knee + min(max(step, -_KNEE_STEP), _KNEE_STEP)
+    return replace(memory, knee_sure=sure, log_knee=min(max(log_knee, -_KNEE_MOST), _KNEE_MOST))
+
+
+def _learned(sample: Sample, memory: Memory, terms: Terms, seen: tuple[float, float, bool]) -> float:
+    """The margin's logarithm; `seen` are the seconds since the last decision, how busy replicas are, and whether they
+    are short."""
+    if not sample.ended:
+        return memory.log_margin
+    elapsed_s, busy, short = seen
     allowed = 1 - terms.share
-    learned = memory.log_margin
-    if sample.ended:
-        step = _FORGET_PER_S / allowed * (late - allowed) * elapsed_s
+    step = _FORGET_PER_S / allowed * (1 - sample.good / sample.ended - allowed) * elapsed_s
+    if step < 0:
+        step *= min(1.0, max(0.0, (busy - _IDLE) / (_TELLING - _IDLE)))
+    else:
         most = (_RISE_SHORT if short else _RISE) * elapsed_s / max(terms.cold_start_s, 60.0)
-        learned += step if step < 0 else min(step, most) if busy > _BUSY else 0.0
-    learned = min(max(learned, _LEAST_MARGIN), _MOST_MARGIN)
-    return replace(memory, output_mean=output, log_margin=learned, short_s=short_s, outrun_s=outrun_s)
+        step = min(step, most) if busy > _BUSY else 0.0
+    return min(max(memory.log_margin + step, _LEAST_MARGIN), _MOST_MARGIN)
 
 
-def _hold_s(memory: Memory, terms: Terms, now_s: float) -> float:
-    """A cold start; longer where growth has outrun it lately, since what came once so fast comes again."""
-    hold_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
-    return max(hold_s, _AGAIN_S) if now_s - memory.outrun_s < _AGAIN_S else hold_s
+def _spent_s(memory: Memory, terms: Terms) -> float:
+    """How long the load is held for, once more was late for lack of replicas than the promise allows."""
+    if memory.short_late <= (1 - terms.share) * memory.ended:
+        return 0.0
+    return min(max(_SPENT_COLD_STARTS * terms.cold_start_s, _SPENT_LEAST_S), _SPENT_MOST_S)
 
 
-def _needs(
-    needs: tuple[tuple[float, int], ...], now_s: float, wanted: int, hold_s: float
-) -> tuple[tuple[float, int], ...]:
-    """The needs of the last `hold_s` that no later one exceeds."""
-    kept = [(at, need) for at, need in needs if now_s - at < hold_s and need > wanted]
-    return (*kept, (now_s, wanted))
+def _needs(needs: tuple[tuple[float, N], ...], now_s: float, wanted: N, hold_s: float) -> tuple[tuple[float, N], ...]:
+    """The needs of the last `hold_s` that no later one exceeds; the first is the highest."""
+    last: tuple[tuple[float, N]] = ((now_s, wanted),)
+    return tuple(each for each in needs if now_s - each[0] < hold_s and each[1] > wanted) + last
 
 
 def _bound(held: int, wanted: int, backlog: bool, terms: Terms) -> Bound:

@@ -1,0 +1,152 @@
+"""What `modelfleet explain` says of the number of replicas: the last decision made again from its inputs, what would
+change it, and the ledger of decisions, which can be saved and replayed.
+
+All of it is in the ConfigMap NAME-state, which is read through kubectl, as the object is.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from modelfleet.api import names
+from modelfleet.cli.plan_text import columns, headed, wrapped
+from modelfleet.core import raw
+from modelfleet.core.kept import entry
+from modelfleet.core.scaling import ledger as books
+from modelfleet.core.scaling.ledger import Replayed
+from modelfleet.core.scaling.memory import WRITE_S
+from modelfleet.core.scaling.terms import COLD_START_S
+
+_CHANGES_SAID = 8
+_LEDGER = "ledger"
+
+
+class LedgerError(Exception):
+    """A ledger cannot be had or read; the message is a sentence for the user."""
+
+
+def has_numbers(deployment: Mapping[str, Any]) -> bool:
+    """Whether what is measured may decide the number of replicas."""
+    manual = raw.text(deployment, "spec", "scaling", "mode") == "Manual"
+    return not manual and bool(raw.mapping(deployment, "status", "scaling", "lastDecision"))
+
+
+def scaling_lines(state: Mapping[str, Any]) -> Iterator[str]:
+    """The section on the number of replicas. Nothing where no sample ever decided it."""
+    stored = entry(state, names.SCALING_KEY)
+    ledger = books.loaded(raw.mapping(stored, _LEDGER)) if stored else None
+    if ledger is None or not ledger.rows:
+        return
+    made = books.replay(ledger)[0]
+    last = made[-1]
+    yield from headed(f"The number of replicas, as decided at {last.was.at.isoformat(timespec='seconds')}")
+    yield from wrapped(f"  {last.now.replicas}: {last.now.reason}, {last.now.detail}")
+    yield from columns(("input", "value"), list(_inputs(stored, last)))
+    if not all(each.same for each in made):
+        yield from wrapped("  Made again by this version from the same inputs, it is another: the policy has changed.")
+    yield from _findings(stored)
+    yield from _changes(stored)
+    yield from headed("What would change the number")
+    for sentence in _thresholds(last):
+        yield from wrapped(f"  - {sentence}", "    ")
+
+
+def _inputs(stored: Mapping[str, Any], last: Replayed) -> Iterator[tuple[str, str]]:
+    sample, terms, now = last.was.inputs.sample, last.was.inputs.terms, last.now
+    yield "load", f"{now.load_rps:.3g} requests a second of the mean lengths, {now.peak_rps:.3g} to be expected"
+    yield "waiting", f"{sample.waiting} requests in {sample.serving} serving replicas"
+    ended = raw.integer(stored, "evidence")
+    factor = 1 / now.margin
+    learned = f"× {factor:.2f} learned from {ended} requests"
+    yield "one replica", f"{terms.knee_rps:.3g} requests a second by the plan, {learned}"
+    yield "promise", f"{terms.share * 100:.6g}% of the requests"
+    starts = stored.get("starts_s")
+    count = len(starts) if isinstance(starts, list) else 0
+    of = f"the median of {count} starts" if count else f"none was seen yet, so {COLD_START_S:.0f} s is taken"
+    yield "cold start", f"{terms.cold_start_s:.0f} s ({of})"
+    bounds = [f"{each.name} {each.replicas}" for each in (*last.was.inputs.lows, *last.was.inputs.highs)]
+    yield "bounds", ", ".join(bounds) + (f"; {now.bound} won" if now.bound else "; none clips")
+    if last.was.inputs.keep:
+        yield "none leaves", last.was.inputs.keep
+
+
+def _findings(stored: Mapping[str, Any]) -> Iterator[str]:
+    for finding in raw.items(stored, "findings"):
+        yield from wrapped(f"  {raw.text(finding, 'fault')}: {raw.text(finding, 'sentence')}", "    ")
+
+
+def _changes(stored: Mapping[str, Any]) -> Iterator[str]:
+    changes = list(raw.items(stored, "changes"))[-_CHANGES_SAID:]
+    if changes:
+        yield from headed("Last changes")
+        rows = [
+            (
+                raw.text(each, "at")[:19],
+                f"{raw.integer(each, 'from')} → {raw.integer(each, 'to')}",
+                raw.text(each, "reason"),
+                raw.text(each, "bound") or "-",
+                raw.text(each, "detail"),
+            )
+            for each in changes
+        ]
+        yield from columns(("at", "replicas", "reason", "bound", "why"), rows)
+
+
+def _thresholds(last: Replayed) -> Iterator[str]:
+    """The loads at which the number would be another, by the policy's formula."""
+    terms, now = last.was.inputs.terms, last.now
+    one_rps = terms.knee_rps / now.margin
+    high = min((each.replicas for each in last.was.inputs.highs), default=0)
+    low = max((each.replicas for each in last.was.inputs.lows), default=1)
+    above, below = now.replicas * one_rps, (now.replicas - 1) * one_rps
+    if now.replicas < high:
+        more = f"a load to be expected above about {above:.3g} requests a second"
+        yield f"One more: {more}, or requests that pile up."
+    else:
+        name = now.bound or "the upper bound"
+        yield f"Not more: {name} allows {high}; raise it for a load above {above:.3g} requests a second."
+    if now.replicas > low:
+        yield (
+            f"One less: a load to be expected below about {below:.3g} requests a second, for as long as a new replica"
+            f" takes to come ({terms.cold_start_s:.0f} s, at least a minute), with nothing starting, ending or silent."
+        )
+    else:
+        yield f"Not less: {low} is the lower bound."
+    yield (
+        "It is decided again every 5 s, and at once after a change of the object. What is shown here was written when"
+        f" the number changed last, or within {WRITE_S / 60:.0f} minutes."
+    )
+
+
+def exported(state: Mapping[str, Any], name: str) -> str:
+    """The ledger as JSON. Raises LedgerError where there is none."""
+    ledger = raw.mapping(entry(state, names.SCALING_KEY), _LEDGER)
+    if not ledger:
+        raise LedgerError(f"{names.state(name)} holds no decisions: nothing that is measured decided the number yet")
+    return json.dumps(ledger, indent=1, ensure_ascii=False)
+
+
+def replayed(path: str) -> tuple[list[str], bool]:
+    """Each decision of a saved ledger made again, as lines, and whether the same came of all. Raises LedgerError."""
+    try:
+        content = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{path}: it cannot be read as JSON ({error})") from error
+    ledger = books.loaded(content) if isinstance(content, Mapping) else None
+    if ledger is None:
+        raise LedgerError(
+            f"{path}: it is no ledger of version {books.VERSION}; `modelfleet explain NAME --ledger` saves one"
+        )
+    made = books.replay(ledger)[0]
+    rows = [
+        (
+            each.was.at.isoformat(timespec="seconds"),
+            str(each.was.replicas),
+            str(each.now.replicas) if each.same else f"{each.now.replicas} ({each.now.reason})",
+            "same" if each.same else "another",
+            each.now.detail,
+        )
+        for each in made
+    ]
+    return list(columns(("at", "was", "now", "", "why"), rows)), all(each.same for each in made)

@@ -1,0 +1,161 @@
+"""What is to be seen of the activators of one ModelDeployment: the slice, an answer through the Service, the age of
+what they tell, a port that is free. I/O: reads only.
+
+Only models that may go to zero are looked at; for all others nothing is read or asked.
+"""
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import aiohttp
+
+from modelfleet.api import names
+from modelfleet.api.zero_status import ZeroState
+from modelfleet.controller.cluster import Cluster
+from modelfleet.controller.resources import DEPLOYMENTS, SLICES
+from modelfleet.controller.triggers import Key
+from modelfleet.core import raw
+from modelfleet.core.activator import Answer, waiting_in
+from modelfleet.core.handshake import free_port
+from modelfleet.core.kept import entry
+from modelfleet.core.snapshot import Raw, World
+
+ASKED_AT_ONCE = 5
+"""Pods may be behind the Service besides activators, and Kubernetes chooses: with the one before, so many questions
+find one of two activators among three pods in 95 of 100 looks, and the next look is a second later."""
+
+_TIMEOUT_S = 2.0
+_LONGEST_ANSWER_BYTES = 4096
+_ANSWER_S = 1.0  # an answer is not asked for more often
+_ASKED_IN = {ZeroState.LEAVING, ZeroState.AT_ZERO, ZeroState.WAKING}
+
+Ask = Callable[[str], Awaitable[tuple[int, bytes]]]
+"""GET of an address on a connection of its own: status and at most the first bytes. Raises OSError, aiohttp.ClientError
+or TimeoutError."""
+
+
+@dataclass
+class _Memory:
+    """What is remembered of a model: when an answer was last had or asked for, and since when entries are there."""
+
+    silent_since_s: float | None = None
+    asked_at_s: float | None = None
+    answer: Answer | None = None
+    entries: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+async def ask(url: str) -> tuple[int, bytes]:
+    """`Ask` on the network. No redirect is followed, no proxy of the environment is used."""
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with (
+        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+        session.get(url, allow_redirects=False) as answer,
+    ):
+        return answer.status, await answer.content.read(_LONGEST_ANSWER_BYTES)
+
+
+class Activators:
+    """Looks, and remembers between looks what no read shows. Losing it costs time, never correctness."""
+
+    def __init__(self, cluster: Cluster, namespaces: Sequence[str] = (), ask_one: Ask = ask) -> None:
+        """`namespaces` are those that this installation serves; empty: all."""
+        self._cluster, self._namespaces, self._ask = cluster, namespaces, ask_one
+        self._memory: dict[Key, _Memory] = {}
+        self._ports: dict[str, int] = {}
+        self._choosing = asyncio.Lock()
+
+    async def seen_in(self, key: Key, world: World) -> World:
+        """The world with what is to be seen. Raises ApiError."""
+        kept = self._kept(key, world)
+        if raw.at(world.deployment, "spec", "scaling", "toZero") is None and not kept:
+            self.forget(key)
+            return world
+        memory = self._memory.setdefault(key, _Memory())
+        found = await self._cluster.get(SLICES, names.activator_slice(key.name), key.namespace)
+        asked = any(raw.text(kept, "state") == state for state in _ASKED_IN)
+        if not asked:
+            memory.silent_since_s = memory.asked_at_s = memory.answer = None
+        return replace(
+            world,
+            slices=(found,) if found is not None else (),
+            activator=await self._answer(key, world, memory) if asked else None,
+            activator_port=None if raw.integer(kept, "port") else await self._port(world.deployment),
+            demand_s=self._ages_s(world.deployment, memory),
+        )
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a key."""
+        self._memory.pop(key, None)
+
+    def _kept(self, key: Key, world: World) -> Raw:
+        state = next((item for item in world.config_maps if raw.name(item) == names.state(key.name)), None)
+        return entry(state, names.ZERO_KEY)
+
+    async def _answer(self, key: Key, world: World, memory: _Memory) -> Answer:
+        now_s = asyncio.get_running_loop().time()
+        young = memory.asked_at_s is not None and now_s - memory.asked_at_s < _ANSWER_S
+        if memory.answer is not None and memory.answer.proven and young:
+            return memory.answer
+        why = await self._why_silent(key, world)
+        now_s = asyncio.get_running_loop().time()
+        memory.asked_at_s = now_s
+        if not why:
+            memory.silent_since_s, memory.answer = None, Answer(proven=True)
+        else:
+            memory.silent_since_s = now_s if memory.silent_since_s is None else memory.silent_since_s
+            memory.answer = Answer(proven=False, why=why, silent_s=now_s - memory.silent_since_s)
+        return memory.answer
+
+    async def _why_silent(self, key: Key, world: World) -> str:
+        """Empty: one answered for this model."""
+        uid = raw.uid(world.deployment)
+        service = next((item for item in world.services if raw.name(item) == names.child(key.name)), None)
+        if service is None or raw.controller(service).get("uid") != uid:
+            return "the model has no Service yet"
+        try:
+            address = ipaddress.ip_address(raw.text(service, "spec", "clusterIP"))
+        except ValueError:
+            return "its Service has no address"
+        host = f"[{address}]" if address.version == 6 else str(address)
+        url = f"http://{host}:{names.SERVICE_PORT}{names.ACTIVATOR_PROBE_PATH}"
+        first = await self._asked(url, uid)
+        if not first:
+            return ""  # at zero, where nothing else is behind the Service, one question is enough
+        said = await asyncio.gather(*(self._asked(url, uid) for _ in range(ASKED_AT_ONCE)))
+        return "" if "" in said else min(said)
+
+    async def _asked(self, url: str, uid: str) -> str:
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                status, body = await self._ask(url)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            return f"{url} does not answer ({type(error).__name__})"
+        try:
+            named = raw.text(json.loads(body), "uid") if status == 200 else ""
+        except ValueError:
+            named = ""
+        return "" if named == uid else f"{url} is answered by no activator of this model (HTTP {status})"
+
+    async def _port(self, deployment: Raw) -> int | None:
+        """A port that no other model has: not by what is told of them, and not by what this process gave away."""
+        uid = raw.uid(deployment)
+        async with self._choosing:
+            if uid not in self._ports:
+                listed = [await self._cluster.list(DEPLOYMENTS, each) for each in self._namespaces or (None,)]
+                others = (item for items in listed for item in items if raw.uid(item) != uid)
+                told = {raw.integer(item, "status", "toZero", "activatorPort") for item in others}
+                port = free_port(uid, frozenset(told | set(self._ports.values())))
+                if port is None:
+                    return None
+                self._ports[uid] = port
+            return self._ports[uid]
+
+    def _ages_s(self, deployment: Raw, memory: _Memory) -> dict[str, float]:
+        now_s = asyncio.get_running_loop().time()
+        entries = {(each.activator, each.at) for each in waiting_in(deployment)}
+        memory.entries = {each: memory.entries.get(each, now_s) for each in entries}
+        return {activator: now_s - since_s for (activator, _), since_s in memory.entries.items()}

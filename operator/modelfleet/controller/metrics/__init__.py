@@ -1,0 +1,1 @@
+"""Reads what workers measure, from them or from Prometheus, and keeps it by pod. I/O: HTTP GETs to our own pods."""

@@ -1,0 +1,122 @@
+"""What was read, by ModelDeployment and pod, and which pods there are to read. No I/O; time is the event loop's."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from modelfleet.controller.metrics.workers import Worker
+from modelfleet.controller.triggers import Key
+from modelfleet.core.scaling.joining import Series
+from modelfleet.core.scaling.page import Origin, PageError, Slot, origin, reading
+from modelfleet.core.scaling.reading import Reading
+from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, Samples
+
+UNNAMED = "its page does not say which pod it is of: the worker image is older than the operator"
+UNREAD = "it was not read yet"
+
+
+@dataclass
+class _Entry:
+    """One ModelDeployment."""
+
+    workers: dict[str, Worker] = field(default_factory=dict)
+    series: dict[str, Series] = field(default_factory=dict)
+    gone: list[PodSamples] = field(default_factory=list)
+
+
+class Book:
+    """Samples of all keys. What is not followed is not kept: a reading of a pod that ended meanwhile is dropped."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._entries: dict[Key, _Entry] = {}
+        self._keys: dict[str, Key] = {}  # by pod uid
+
+    def follow(self, key: Key, found: Iterable[Worker]) -> None:
+        """These are the pods of a key now; what one that is not among them counted stays for the window."""
+        entry = self._entries.setdefault(key, _Entry())
+        present = {each.uid: each for each in found}
+        for uid in entry.workers.keys() - present.keys():
+            self._keys.pop(uid, None)
+            ended = entry.series.pop(uid).pod
+            if ended.readings:
+                entry.gone.append(ended)
+        for uid, each in present.items():
+            if uid not in entry.series:
+                entry.series[uid] = Series(
+                    pod=PodSamples(uid=uid, name=each.name, revision=each.revision, failure=UNREAD)
+                )
+            self._keys[uid] = key
+        entry.workers = present
+
+    def forget(self, key: Key) -> None:
+        """The ModelDeployment is gone."""
+        entry = self._entries.pop(key, None)
+        for uid in entry.workers if entry else ():
+            self._keys.pop(uid, None)
+
+    def samples(self, key: Key) -> Samples:
+        """Everything that is known of a key now."""
+        now_s = self._now()
+        entry = self._entries.get(key)
+        if entry is None:
+            return Samples(at_s=now_s)
+        entry.gone = [pod for pod in entry.gone if pod.readings[-1].at_s > now_s - WINDOW_S]
+        pods = {uid: series.pod for uid, series in entry.series.items()}
+        return Samples(at_s=now_s, pods=pods, gone=tuple(entry.gone))
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """All pods to read."""
+        return tuple(each for entry in self._entries.values() for each in entry.workers.values())
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """All keys that are followed."""
+        return tuple(self._entries)
+
+    def take(self, worker: Worker, found: Mapping[Slot, float], at_s: float) -> str | None:
+        """A page that was read for `worker`; why it does not count, or None.
+
+        It counts only if it says itself that it is of this pod: an address may have gone to another pod since."""
+        why = stranger(worker, origin(found))
+        if why is None:
+            try:
+                page = reading(found, worker.uid, at_s)
+            except PageError as error:
+                why = str(error)
+            else:
+                self._put(worker.uid, lambda series: series.read(page))
+        if why is not None:
+            self.fail(worker.uid, why)
+        return why
+
+    def read_plainly(self, uid: str) -> tuple[Reading, ...]:
+        """A pod's readings as its pages had them; none where a restart of its processes was joined over."""
+        key = self._keys.get(uid)
+        series = self._entries[key].series[uid] if key is not None else None
+        return series.pod.readings if series is not None and not series.promises else ()
+
+    @property
+    def silent(self) -> int:
+        """Followed pods that say nothing about now."""
+        now_s = self._now()
+        return sum(not series.pod.fresh(now_s) for entry in self._entries.values() for series in entry.series.values())
+
+    def fail(self, uid: str, why: str) -> None:
+        """A pod could not be read; what was read before ages."""
+        self._put(uid, lambda series: series.failed(why))
+
+    def _put(self, uid: str, change: Callable[[Series], Series]) -> None:
+        key = self._keys.get(uid)
+        if key is not None:
+            series = self._entries[key].series
+            series[uid] = change(series[uid])
+
+
+def stranger(worker: Worker, said: Origin) -> str | None:
+    """Why a page is not of `worker`; None if it is. The uid decides; the name, where the worker knows no uid."""
+    if said.uid:
+        return None if said.uid == worker.uid else f"at its address answers another pod, {said.pod}"
+    if said.pod:
+        return None if said.pod == worker.name else f"at its address answers another pod, {said.pod}"
+    return UNNAMED

@@ -1,0 +1,136 @@
+"""Reads the same pages from a Prometheus: one query for the whole fleet. I/O: HTTP to the server of the settings.
+
+The series of one target are one page: they share what Prometheus adds to each (instance, job, pod …). What a page says
+of itself (which pod it is of) comes along as a series, so identity does not rest on anybody's relabelling.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from prometheus_api_client.prometheus_connect import PrometheusConnect
+from urllib3.util.retry import Retry
+
+from modelfleet.controller.metrics.scrape import UnreadError
+from modelfleet.controller.metrics.settings import Server
+from modelfleet.core.scaling.page import NAMES, Origin, Slot, origin, slot
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT_S = 10
+"""Of a query. It asks for some 150 series a worker."""
+
+_STAMP = "modelfleet_stamp"
+QUERY = (
+    f'{{__name__=~"{"|".join(NAMES)}"}}'
+    f' or label_replace(timestamp(modelfleet_worker_pod_info), "{_STAMP}", "sample", "", "")'
+)
+"""Every series of every worker as of now, and for each worker when its page was read: an instant query says of a sample
+only when it was asked for."""
+
+_OWN = frozenset(
+    {
+        "promise",
+        "objective",
+        "outcome",
+        "apart",
+        "le",
+        "kv",
+        "phase",
+        "state",
+        "revision",
+        "worker_pod",
+        "worker_pod_uid",
+    }
+)
+_EXPORTED = "exported_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The page of one worker as Prometheus read it, `age_s` ago."""
+
+    origin: Origin
+    found: Mapping[Slot, float]
+    age_s: float
+
+
+@dataclass
+class _Target:
+    found: dict[Slot, float] = field(default_factory=dict)
+    read_at: float | None = None
+    asked_at: float = 0.0
+
+
+class Prometheus:
+    """One server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        session = requests.Session()
+        session.trust_env = False  # no proxy and no .netrc of this process's environment
+        session.max_redirects = 0
+        self._connect = PrometheusConnect(
+            server.url.rstrip("/"), session=session, retry=Retry(total=0), timeout=TIMEOUT_S, method="POST"
+        )
+        self._session = session
+
+    async def pages(self) -> tuple[Page, ...]:
+        """The pages of all workers that it knows. Raises UnreadError."""
+        return await asyncio.to_thread(self._pages)
+
+    def _pages(self) -> tuple[Page, ...]:
+        try:
+            if self._server.token is not None:
+                self._connect.headers = {"Authorization": f"Bearer {self._server.token.read_text().strip()}"}
+            self._session.verify = str(self._server.authority) if self._server.authority is not None else True
+            answer = self._connect.custom_query(QUERY)
+            return tuple(pages(answer))
+        except PrometheusApiClientException as error:
+            raise UnreadError(f"Prometheus refuses the query: {' '.join(str(error).split())[:200]}") from error
+        except requests.RequestException as error:
+            raise UnreadError(f"Prometheus cannot be asked ({type(error).__name__})") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UnreadError("what answers at the address of Prometheus is none") from error
+
+
+def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
+    """The pages in an instant vector, by target. A target whose page was read at an unknown time is left out."""
+    targets: dict[frozenset[tuple[str, str]], _Target] = {}
+    for each in answer:
+        name, own, target = _split(each["metric"])
+        asked_at, value = float(each["value"][0]), float(each["value"][1])
+        entry = targets.setdefault(target, _Target())
+        if not name:
+            entry.read_at, entry.asked_at = value, asked_at
+            continue
+        where = slot(name, own)
+        if where is not None:
+            entry.found[where] = value
+    for entry in targets.values():
+        if entry.read_at is not None:
+            age_s = max(0.0, entry.asked_at - entry.read_at)
+            yield Page(origin=origin(entry.found), found=entry.found, age_s=age_s)
+
+
+def _split(metric: Mapping[str, str]) -> tuple[str, dict[str, str], frozenset[tuple[str, str]]]:
+    """Name, the labels that the worker gave, and those of its target.
+
+    Where both gave one, Prometheus keeps the worker's under the name exported_…; a target's own that is called like one
+    of ours says nothing about which target it is.
+    """
+    own, target = {}, []
+    for label, value in metric.items():
+        bare = label.removeprefix(_EXPORTED)
+        if bare in _OWN:
+            if label != bare or _EXPORTED + label not in metric:
+                own[bare] = value
+        elif label not in ("__name__", _STAMP):
+            target.append((label, value))
+    return metric.get("__name__", ""), own, frozenset(target)

@@ -1,0 +1,221 @@
+"""When workers are read, and which ModelDeployments are woken for what was read. I/O through its source.
+
+Each pod has a place of its own within the interval (by its uid), so that reads are spread out and come at even steps.
+A round that takes longer than the interval is followed by the next at once; a pod is never read twice at a time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from zlib import crc32
+
+from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.metrics.exposition import Exposition
+from modelfleet.controller.metrics.prometheus import Page
+from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
+from modelfleet.controller.metrics.workers import Worker
+from modelfleet.controller.triggers import Key, Triggers
+from modelfleet.core.scaling.page import PageError
+
+_log = logging.getLogger(__name__)
+
+WAKE_S = 15.0
+"""A key with traffic is woken at most so often."""
+
+WAKES_PER_S = 10.0
+"""Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
+turn of each comes every 100 s."""
+
+
+_TELL_S = 60.0
+
+
+class Pages(Protocol):
+    """`scrape.Scraper`."""
+
+    def text(self, worker: Worker) -> Awaitable[str]:
+        """The page of a worker. Raises UnreadError."""
+
+
+@dataclass
+class Tally:
+    """What the reading itself came to, for the operator's own metrics."""
+
+    read: int = 0
+    failed: int = 0
+    round_s: float = 0.0
+    late_s: float = 0.0
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+class Direct:
+    """Reads every worker from itself, once an interval."""
+
+    def __init__(self, book: Book, pages: Pages, interval_s: float, tally: Tally | None = None) -> None:
+        self._book, self._pages, self._interval_s = book, pages, interval_s
+        self.tally = tally or Tally()
+        self._exposition = Exposition()
+        self._told_s = -_TELL_S
+
+    async def run(self) -> None:
+        """Rounds without end."""
+        now = asyncio.get_running_loop().time
+        while True:
+            began_s = now()
+            await self.round()
+            self.tally.round_s = now() - began_s
+            await asyncio.sleep(max(0.0, began_s + self._interval_s - now()))
+
+    async def round(self) -> None:
+        """Reads each worker that there is now, each at its place within the interval."""
+        now = asyncio.get_running_loop().time
+        began_s = now()
+        due = sorted(((self._place(each.uid), each) for each in self._book.workers), key=lambda each: each[0])
+        present = {each.uid for _, each in due}
+        self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in present}
+        waiting = iter(due)
+        readers = min(CONNECTIONS, len(due))
+
+        async def reader() -> None:
+            for place_s, worker in waiting:
+                left_s = began_s + place_s - now()
+                if left_s > 0:
+                    await asyncio.sleep(left_s)
+                self.tally.late_s = max(0.0, -left_s)
+                await self.read(worker)
+
+        await asyncio.gather(*(reader() for _ in range(readers)))
+        self._tell(due)
+
+    def _place(self, uid: str) -> float:
+        return crc32(uid.encode()) / 2**32 * self._interval_s * 0.9
+
+    async def read(self, worker: Worker) -> None:
+        """One look at one worker; what it brings is in the book."""
+        try:
+            text = await self._pages.text(worker)
+            # The moment at which it is here: what is on it is a little older, by the same little each time.
+            why = self._book.take(worker, self._exposition.found(text), asyncio.get_running_loop().time())
+        except (UnreadError, PageError) as error:
+            why = str(error)
+            self._book.fail(worker.uid, why)
+        except Exception as bug:  # what one pod answers must not end the reading of all others
+            _log.exception("a worker's page met a bug", extra={"pod": worker.name})
+            why = f"reading its page met a bug ({type(bug).__name__})"
+            self._book.fail(worker.uid, why)
+        if why is None:
+            self.tally.read += 1
+            self.tally.failures.pop(worker.uid, None)
+        else:
+            self.tally.failed += 1
+            self.tally.failures[worker.uid] = why
+
+    def _tell(self, due: Sequence[tuple[float, Worker]]) -> None:
+        """A line for all that could not be read, seldom: a node that is away takes many with it."""
+        now_s = asyncio.get_running_loop().time()
+        failed = [worker for _, worker in due if worker.uid in self.tally.failures]
+        if failed and now_s - self._told_s >= _TELL_S:
+            self._told_s = now_s
+            first = f"{failed[0].name}: {self.tally.failures[failed[0].uid]}"
+            _log.info("%s of %s workers could not be read, the first %s", len(failed), len(due), first)
+
+
+class Fleet(Protocol):
+    """`prometheus.Prometheus`."""
+
+    def pages(self) -> Awaitable[tuple[Page, ...]]:
+        """The pages of all workers. Raises UnreadError."""
+
+
+class Indirect:
+    """Reads every worker from Prometheus, by one query an interval."""
+
+    def __init__(self, book: Book, fleet: Fleet, interval_s: float, tally: Tally | None = None) -> None:
+        self._book, self._fleet, self._interval_s = book, fleet, interval_s
+        self.tally = tally or Tally()
+        self._trouble = ""
+
+    async def run(self) -> None:
+        """Rounds without end."""
+        now = asyncio.get_running_loop().time
+        while True:
+            began_s = now()
+            await self.round()
+            self.tally.round_s = now() - began_s
+            await asyncio.sleep(max(0.0, began_s + self._interval_s - now()))
+
+    async def round(self) -> None:
+        """One query; what it brings is in the book, and each worker that it does not bring has failed."""
+        now = asyncio.get_running_loop().time
+        asked_s = now()
+        try:
+            pages = await self._fleet.pages()
+        except UnreadError as error:
+            self._tell(str(error))
+            for worker in self._book.workers:
+                self._failed(worker, str(error))
+            return
+        self._tell("")
+        by_uid = _newest(pages)
+        for worker in self._book.workers:
+            page = by_uid.get(worker.uid)
+            why = "Prometheus has no series of it" if page is None else None
+            if page is not None:
+                why = self._book.take(worker, page.found, asked_s - page.age_s)
+            if why is None:
+                self.tally.read += 1
+            else:
+                self._failed(worker, why)
+
+    def _failed(self, worker: Worker, why: str) -> None:
+        self.tally.failed += 1
+        self._book.fail(worker.uid, why)
+
+    def _tell(self, trouble: str) -> None:
+        if trouble and trouble != self._trouble:
+            _log.warning("no samples: %s", trouble)
+        self._trouble = trouble
+
+
+def _newest(pages: Iterable[Page]) -> dict[str, Page]:
+    """By uid, where a worker was read several times (one that answers for two Prometheus) the newest.
+
+    A worker that knows no uid has no page here: its name may be that of a pod before it, whose series still stand.
+    """
+    found: dict[str, Page] = {}
+    for page in pages:
+        uid = page.origin.uid
+        if uid and (uid not in found or page.age_s < found[uid].age_s):
+            found[uid] = page
+    return found
+
+
+class Waker:
+    """Wakes keys whose samples may call for another decision or report, no more than the API server bears."""
+
+    def __init__(self, book: Book, triggers: Triggers, stirs: Callable[[Key], bool]) -> None:
+        """`stirs` says whether anything about a key's samples may matter since it was woken last."""
+        self._book, self._triggers, self._stirs = book, triggers, stirs
+        self._woken_s: dict[Key, float] = {}
+
+    async def run(self, step_s: float = 1.0) -> None:
+        """Without end."""
+        while True:
+            await asyncio.sleep(step_s)
+            self.step(step_s)
+
+    def step(self, step_s: float) -> tuple[Key, ...]:
+        """Wakes those whose turn it is, the longest waiting first."""
+        now_s = asyncio.get_running_loop().time()
+        keys = set(self._book.keys)
+        for gone in self._woken_s.keys() - keys:
+            del self._woken_s[gone]
+        due = [key for key in keys if now_s - self._woken_s.get(key, -WAKE_S) >= WAKE_S]
+        stirring = sorted((self._woken_s.get(key, -WAKE_S), key) for key in due if self._stirs(key))
+        chosen = tuple(key for _, key in stirring[: max(1, int(WAKES_PER_S * step_s))])
+        for key in chosen:
+            self._woken_s[key] = now_s
+            self._triggers.add(key)
+        return chosen

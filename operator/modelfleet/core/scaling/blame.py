@@ -1,0 +1,63 @@
+"""Whose fault late requests are: one replica's, one revision's, the load's, or nobody's that a replica mends. Pure.
+
+A replica is to blame if its share is below that of the others for certain (the 95 % intervals do not touch), and it
+breaks the promise for certain where the others together do not. So one of two can be told from the other, and when all
+are late none is to blame.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modelfleet.core.scaling.interval import wilson
+from modelfleet.core.scaling.observed import Tally, grown
+from modelfleet.core.scaling.samples import PodSamples, Samples
+
+WINDOW_S = 120.0
+"""Long enough for a burst of a stopped process, short enough to see it before the promise of the day is gone."""
+
+LEAST = 10
+"""A pod with fewer requests in the window is not judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Culprit:
+    """A pod that is worse than the others, and a sentence about it."""
+
+    uid: str
+    name: str
+    sentence: str
+
+
+def tally_of(
+    pod: PodSamples, at_s: float, promise: str, objectives: Iterable[str], window_s: float = WINDOW_S
+) -> Tally:
+    """What a pod did in the window."""
+    between = pod.ends(at_s, window_s)
+    if between is None:
+        return Tally()
+    first, last = between
+    tallies = (grown(first.of(promise, name), last.of(promise, name)) for name in objectives)
+    return sum(tallies, Tally())
+
+
+def culprit(samples: Samples, serving: Iterable[str], promise: str, targets: Mapping[str, float]) -> Culprit | None:
+    """The serving pod that is to blame, the worst of them; None where none is. `targets` are the promised shares by
+    objective; the lowest of them counts, because a pod is judged over all of its requests."""
+    target = min(targets.values())
+    pods = [samples.pods[uid] for uid in serving if uid in samples.pods]
+    done = {pod.uid: tally_of(pod, samples.at_s, promise, targets) for pod in pods}
+    total = sum(done.values(), Tally())
+    found = []
+    for pod in pods:
+        own = done[pod.uid]
+        good, ended = total.good - own.good, total.ended - own.ended
+        if own.ended < LEAST or ended < LEAST:
+            continue
+        here, others = wilson(own.good, own.ended), wilson(good, ended)
+        if here.high < min(target, others.low) and good / ended >= target - (1 - target):
+            sentence = (
+                f"at most {here.high:.0%} of the requests of pod {pod.name} keep the promise, and at least"
+                f" {others.low:.0%} of those of the others"
+            )
+            found.append((own.good / own.ended, pod.uid, Culprit(uid=pod.uid, name=pod.name, sentence=sentence)))
+    return min(found, key=lambda each: each[:2])[2] if found else None

@@ -1,0 +1,97 @@
+"""What is late for another reason than the load: suspected, sure, replaced one at a time with a back-off. Pure.
+
+| what is seen | what follows |
+| --- | --- |
+| a replica is to blame (blame.py) | it is a suspect: its requests teach the policy nothing |
+| it has been for SURE_S, and the last replacement was PAUSE_S × 2^n ago | it is replaced |
+| it is replaced and still there | no other is |
+| the share is broken for certain, no replica is to blame, and replicas are not busy | said, and no replica is bought |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from modelfleet.core.scaling.blame import culprit, tally_of
+from modelfleet.core.scaling.interval import wilson
+from modelfleet.core.scaling.memory import Fault, Finding, Kept
+from modelfleet.core.scaling.observed import Tally
+from modelfleet.core.scaling.samples import WINDOW_S, Samples
+
+EVERY_S = 14.0
+"""Faults are looked for so often: windows of minutes move little within seconds."""
+
+SURE_S = 60.0
+PAUSE_S = 600.0
+MOST_DOUBLINGS = 4
+"""Replacements are at most PAUSE_S × 2^4, 2 h 40 min, apart while they go on."""
+
+_BUSY = 0.5  # of the knee, as the policy has it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What is looked at: the promise's digest and the promised shares by objective; the serving pods and all that are
+    there; what the load is of what serves."""
+
+    promise: str
+    targets: Mapping[str, float]
+    serving: tuple[str, ...]
+    present: frozenset[str]
+    busy: float
+    clock_s: float
+
+
+def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
+    """What is remembered after looking for faults."""
+    found = culprit(samples, look.serving, look.promise, look.targets)
+    before = kept.suspect
+    suspect = None
+    if found is not None:
+        same = before is not None and before.about == found.uid
+        since_s = before.at_s if same and before is not None else look.clock_s
+        suspect = Finding(fault=Fault.SLOW_REPLICA, about=found.uid, sentence=found.sentence, at_s=since_s)
+    kept = replace(kept, suspect=suspect)
+    if suspect is not None and look.clock_s - suspect.at_s >= SURE_S and _may_replace(look, kept.slow):
+        kept = replace(kept, slow=replace(suspect, at_s=look.clock_s, count=_count(look, kept.slow)))
+    return replace(kept, late=_late(samples, look, kept))
+
+
+def aside(kept: Kept) -> frozenset[str]:
+    """Pods whose late requests are not the load's."""
+    return frozenset(each.about for each in (kept.suspect, kept.slow) if each is not None)
+
+
+def _pause_s(slow: Finding) -> float:
+    return PAUSE_S * float(1 << min(slow.count, MOST_DOUBLINGS))
+
+
+def _may_replace(look: Look, slow: Finding | None) -> bool:
+    if slow is None:
+        return True
+    return slow.about not in look.present and look.clock_s - slow.at_s >= _pause_s(slow)
+
+
+def _count(look: Look, slow: Finding | None) -> int:
+    """Replacements in a row; a pause of twice the back-off ends the row."""
+    if slow is None or look.clock_s - slow.at_s > 2 * _pause_s(slow):
+        return 0
+    return slow.count + 1
+
+
+def _late(samples: Samples, look: Look, kept: Kept) -> Finding | None:
+    """Stays while the share is below its target, so that it is told once."""
+    pods = (samples.pods[uid] for uid in look.serving if uid in samples.pods)
+    total = sum((tally_of(pod, samples.at_s, look.promise, look.targets, WINDOW_S) for pod in pods), Tally())
+    target = min(look.targets.values())
+    if kept.suspect is not None or not total.ended or look.busy >= _BUSY or total.good / total.ended >= target:
+        return None
+    if kept.late is not None:
+        return kept.late
+    share = wilson(total.good, total.ended)
+    if share.high >= target:
+        return None
+    sentence = (
+        f"at most {share.high:.0%} of the requests keep the promise of {target:.3%}, and the load is"
+        f" {look.busy:.0%} of what the replicas can do: no further replica mends it"
+    )
+    return Finding(fault=Fault.LATE_WITHOUT_LOAD, about="", sentence=sentence, at_s=look.clock_s)

@@ -1,0 +1,209 @@
+"""From the samples of a worker's compact page (docs/metrics.md) to a reading, whichever way they came. Pure.
+
+A sample's name and labels make a slot; the slots of a page make a reading. Both sources (the page itself, Prometheus)
+come through here, so that they cannot mean different things.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, isfinite
+from typing import NamedTuple
+
+from modelfleet.core.scaling.reading import (
+    OUTCOMES,
+    Histogram,
+    ObjectiveCounts,
+    Outcomes,
+    Reading,
+    Start,
+    histogram,
+)
+
+
+class PageError(Exception):
+    """A page cannot be one of ours; the text is one sentence."""
+
+
+class Slot(NamedTuple):
+    """Where a sample belongs in a reading: `part` of a worker, or of an objective under a promise; `detail` is an
+    outcome, a phase, a state or an upper edge."""
+
+    part: str
+    promise: str = ""
+    objective: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Which pod a page says that it is of: "" where it does not say."""
+
+    pod: str = ""
+    uid: str = ""
+
+
+_WORKER = {
+    "modelfleet_worker_in_flight": "in_flight",
+    "modelfleet_worker_waiting": "waiting",
+    "modelfleet_worker_oldest_waiting_seconds": "oldest_waiting_s",
+    "modelfleet_engine_running": "running",
+    "modelfleet_worker_start_progress_ratio": "progress",
+    "modelfleet_worker_start_left_seconds": "left_s",
+}
+_HISTOGRAMS = {
+    "modelfleet_goodput_ttft_seconds": "ttft_s",
+    "modelfleet_goodput_tpot_seconds": "tpot_s",
+    "modelfleet_input_tokens": "input_tokens",
+    "modelfleet_output_tokens": "output_tokens",
+}
+_LABELLED = {
+    "modelfleet_worker_info": ("revision", "revision"),
+    "modelfleet_worker_pod_info": ("origin", "worker_pod"),
+    "modelfleet_worker_state": ("state", "state"),
+    "modelfleet_worker_start_phase_seconds": ("phase", "phase"),
+    "modelfleet_engine_kv_tokens": ("kv", "kv"),
+    "modelfleet_promise_info": ("promise", "promise"),
+}
+_MOST = 1e15
+"""No counter of a worker gets there: a million tokens a second for thirty years."""
+
+_APART = ("longer", "first_caller")
+
+NAMES = (
+    *_WORKER,
+    *(f"{name}_{end}" for name in _HISTOGRAMS for end in ("bucket", "sum")),
+    *_LABELLED,
+    "modelfleet_goodput_arrivals_total",
+    "modelfleet_goodput_in_flight",
+    "modelfleet_goodput_requests_total",
+    "modelfleet_goodput_apart_total",
+)
+"""Every series that a reading is made of; the others of the page are for people and dashboards."""
+
+
+def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
+    """Where a sample belongs; None for one that no reading has."""
+    if name in _WORKER:
+        return Slot(_WORKER[name])
+    if name in _LABELLED:
+        part, label = _LABELLED[name]
+        return Slot(part, detail=labels.get(label, ""), objective=labels.get("worker_pod_uid", ""))
+    promise, objective = labels.get("promise", ""), labels.get("objective", "")
+    match name:
+        case "modelfleet_goodput_arrivals_total":
+            return Slot("arrivals", promise, objective)
+        case "modelfleet_goodput_in_flight":
+            return Slot("objective_in_flight", promise, objective)
+        case "modelfleet_goodput_requests_total":
+            return Slot("ended", promise, objective, labels.get("outcome", ""))
+        case "modelfleet_goodput_apart_total":
+            return Slot(labels.get("apart", ""), promise, objective, labels.get("outcome", ""))
+    stem, _, end = name.rpartition("_")
+    if stem in _HISTOGRAMS and end in ("bucket", "sum"):
+        return Slot(f"{_HISTOGRAMS[stem]}.{end}", promise, objective, labels.get("le", ""))
+    return None
+
+
+def origin(found: Mapping[Slot, float]) -> Origin:
+    """Which pod the page says that it is of."""
+    for each in found:
+        if each.part == "origin":
+            return Origin(pod=each.detail, uid=each.objective)
+    return Origin()
+
+
+def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
+    """The reading of pod `pod_uid` at `at_s`. Raises PageError for numbers that no page of ours has."""
+    draft = _Draft()
+    for where, value in found.items():
+        if not isfinite(value) or not 0 <= value <= _MOST:
+            raise PageError(f"{where.part} is {value:g}, and nothing on the page can be")
+        draft.take(where, value)
+    try:
+        promises = draft.promises()
+    except ValueError as error:
+        raise PageError(str(error)) from error
+    present = ("in_flight", "waiting", "running", "kv_total_tokens", "kv_used_tokens")
+    whole = {name: int(draft.worker[name]) for name in present if name in draft.worker}
+    return Reading(
+        pod_uid=pod_uid,
+        at_s=at_s,
+        revision=draft.words.get("revision", ""),
+        state=draft.words.get("state", ""),
+        promise=draft.words.get("promise"),
+        promises=promises,
+        oldest_waiting_s=draft.worker.get("oldest_waiting_s"),
+        start=Start(progress=draft.worker.get("progress"), left_s=draft.worker.get("left_s"), phases_s=draft.phases_s),
+        **whole,
+    )
+
+
+class _Draft:
+    """A page on its way to a reading."""
+
+    def __init__(self) -> None:
+        self.worker: dict[str, float] = {}
+        self.words: dict[str, str] = {}
+        self.phases_s: dict[str, float] = {}
+        self._objectives: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+
+    def take(self, where: Slot, value: float) -> None:
+        part, promise, objective, detail = where
+        if promise:
+            self._objectives.setdefault((promise, objective), {}).setdefault(part, {})[detail] = value
+        elif part in ("revision", "promise", "state"):
+            if value:
+                self.words[part] = detail
+        elif part == "phase":
+            self.phases_s[detail] = value
+        elif part == "kv":
+            self.worker[f"kv_{detail}_tokens"] = value
+        elif part != "origin":
+            self.worker[part] = value
+
+    def promises(self) -> dict[str, dict[str, ObjectiveCounts]]:
+        """Counts by promise and objective. Raises ValueError for a histogram that falls."""
+        result: dict[str, dict[str, ObjectiveCounts]] = {}
+        for (promise, objective), parts in self._objectives.items():
+            result.setdefault(promise, {})[objective] = _objective(parts)
+        return result
+
+
+def _objective(parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
+    return ObjectiveCounts(
+        arrivals=int(parts.get("arrivals", {}).get("", 0)),
+        in_flight=int(parts.get("objective_in_flight", {}).get("", 0)),
+        ended=_outcomes(parts.get("ended", {})),
+        longer=_outcomes(parts.get(_APART[0], {})),
+        first_caller=_outcomes(parts.get(_APART[1], {})),
+        ttft_s=_histogram(parts, "ttft_s"),
+        tpot_s=_histogram(parts, "tpot_s"),
+        input_tokens=_histogram(parts, "input_tokens"),
+        output_tokens=_histogram(parts, "output_tokens"),
+    )
+
+
+_NONE = Outcomes()
+
+
+def _outcomes(by_name: Mapping[str, float]) -> Outcomes:
+    counts = {name: int(count) for name, count in by_name.items() if count and name in OUTCOMES}
+    return Outcomes(**counts) if counts else _NONE
+
+
+@lru_cache(maxsize=4096)
+def _same(edges: tuple[float, ...]) -> tuple[float, ...]:
+    """Edges repeat in every page of a promise: one tuple of them in memory."""
+    return edges
+
+
+def _histogram(parts: Mapping[str, Mapping[str, float]], part: str) -> Histogram | None:
+    buckets = parts.get(f"{part}.bucket")
+    if not buckets:
+        return None
+    cumulated = [(float(edge), count) for edge, count in buckets.items()]
+    if max(cumulated)[0] != inf:
+        raise ValueError(f"the histogram {part} has no bucket +Inf")
+    made = histogram(cumulated, parts.get(f"{part}.sum", {}).get("", 0.0))
+    return Histogram(_same(made.edges), made.counts, made.sum)

@@ -1,0 +1,176 @@
+"""What is known of the workers of one ModelDeployment: readings by pod, and what they say about a window. Pure.
+
+Counters are made continuous when they are read (joining.py), so that any two readings of a pod can be subtracted. What
+a pod counted before it went is in its readings and belongs to the window; what it held at the moment (gauges) does not
+count any more.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Reading
+
+WINDOW_S = 300.0
+"""The window that a promise is judged over (design: a 5-minute window)."""
+
+FRESH_S = 30.0
+"""A pod whose last reading is older says nothing about now: six readings at the default interval were missed."""
+
+_HISTOGRAMS = ("ttft_s", "tpot_s", "input_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSamples:
+    """One pod: its readings, oldest first, thinned out; `failure` says why the last look failed, None if it did not."""
+
+    uid: str
+    name: str
+    revision: str
+    readings: tuple[Reading, ...] = ()
+    failure: str | None = None
+
+    @property
+    def last(self) -> Reading | None:
+        """The newest reading."""
+        return self.readings[-1] if self.readings else None
+
+    def age_s(self, now_s: float) -> float | None:
+        """Seconds since the newest reading; None: there was none."""
+        return now_s - self.readings[-1].at_s if self.readings else None
+
+    def fresh(self, now_s: float) -> bool:
+        """Whether it says something about now."""
+        return bool(self.readings) and now_s - self.readings[-1].at_s <= FRESH_S
+
+    def ends(self, now_s: float, window_s: float) -> tuple[Reading, Reading] | None:
+        """The first and the last reading of the window, the first at its beginning or before; None: not two of them."""
+        since_s = now_s - window_s
+        if len(self.readings) < 2 or self.readings[-1].at_s <= since_s:
+            return None
+        first = next((each for each in reversed(self.readings) if each.at_s <= since_s), self.readings[0])
+        return None if first is self.readings[-1] else (first, self.readings[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """Everything that was read of one ModelDeployment's workers. `at_s` is the monotonic clock of this process now.
+
+    `pods` are those that exist, by uid, also where none of them could be read; `gone` those that ended while the
+    window still knows them.
+    """
+
+    at_s: float
+    pods: Mapping[str, PodSamples] = field(default_factory=dict)
+    gone: tuple[PodSamples, ...] = ()
+
+    def fresh(self) -> tuple[PodSamples, ...]:
+        """Pods that say something about now."""
+        return tuple(pod for pod in self.pods.values() if pod.fresh(self.at_s))
+
+    def silent(self, uids: Iterable[str]) -> tuple[str, ...]:
+        """Those of `uids` that say nothing about now, whether they were ever read or not."""
+        fresh = {pod.uid for pod in self.fresh()}
+        return tuple(uid for uid in uids if uid not in fresh)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What happened within a window, over the pods that were read. `span_s` is how much of it is known (the longest of
+    the pods); `counts.in_flight` is of now. `pods` were counted."""
+
+    span_s: float
+    pods: int
+    counts: ObjectiveCounts
+
+    @property
+    def arrivals_rps(self) -> float:
+        """Arrivals a second."""
+        return self.counts.arrivals / self.span_s if self.span_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """What waits and runs now, over the pods that are fresh: sums, and the oldest. None: no page says so."""
+
+    pods: int
+    in_flight: int | None
+    waiting: int | None
+    oldest_waiting_s: float | None
+    running: int | None
+    kv_total_tokens: int | None
+    kv_used_tokens: int | None
+
+
+def counted(
+    samples: Samples,
+    promise: str,
+    objective: str,
+    *,
+    window_s: float = WINDOW_S,
+    of: Iterable[PodSamples] | None = None,
+) -> Counted | None:
+    """What an objective counted in the window, over `of` or all pods, those that are gone too; None is no data."""
+    pods, span_s, total = 0, 0.0, ObjectiveCounts()
+    for pod in (*samples.pods.values(), *samples.gone) if of is None else of:
+        between = pod.ends(samples.at_s, window_s)
+        change = _change(between, promise, objective) if between else None
+        if between is None or change is None:
+            continue
+        first, last = between
+        pods, span_s = pods + 1, max(span_s, last.at_s - first.at_s)
+        lives = pod.uid in samples.pods and pod.fresh(samples.at_s)
+        total = plus(total, change if lives else replace(change, in_flight=0))
+    return Counted(span_s=span_s, pods=pods, counts=total) if pods else None
+
+
+def queued(samples: Samples, of: Iterable[PodSamples] | None = None) -> Queued | None:
+    """What waits and runs now; None is no data: no pod is fresh."""
+    last = [pod.readings[-1] for pod in (samples.pods.values() if of is None else of) if pod.fresh(samples.at_s)]
+    if not last:
+        return None
+    oldest = [each.oldest_waiting_s for each in last if each.oldest_waiting_s is not None]
+    return Queued(
+        pods=len(last),
+        in_flight=_sum(each.in_flight for each in last),
+        waiting=_sum(each.waiting for each in last),
+        oldest_waiting_s=max(oldest, default=None),
+        running=_sum(each.running for each in last),
+        kv_total_tokens=_sum(each.kv_total_tokens for each in last),
+        kv_used_tokens=_sum(each.kv_used_tokens for each in last),
+    )
+
+
+def _sum(values: Iterator[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def plus(a: ObjectiveCounts, b: ObjectiveCounts) -> ObjectiveCounts:
+    """Both together; histograms of other edges than the first's are of another promise and left out."""
+    return _combined(a, b, 1)
+
+
+def _change(between: tuple[Reading, Reading], promise: str, objective: str) -> ObjectiveCounts | None:
+    before, after = (each.of(promise, objective) for each in between)
+    if after is None:
+        return None
+    return _combined(after, before, -1) if before is not None else after  # a promise that came within the window
+
+
+def _combined(a: ObjectiveCounts, b: ObjectiveCounts, sign: int) -> ObjectiveCounts:
+    return ObjectiveCounts(
+        arrivals=a.arrivals + sign * b.arrivals,
+        in_flight=a.in_flight if sign < 0 else a.in_flight + b.in_flight,
+        ended=a.ended + b.ended if sign > 0 else a.ended - b.ended,
+        longer=a.longer + b.longer if sign > 0 else a.longer - b.longer,
+        first_caller=a.first_caller + b.first_caller if sign > 0 else a.first_caller - b.first_caller,
+        **{name: _histograms(getattr(a, name), getattr(b, name), sign) for name in _HISTOGRAMS},
+    )
+
+
+def _histograms(a: Histogram | None, b: Histogram | None, sign: int) -> Histogram | None:
+    if a is None or b is None:
+        return (a or b) if sign > 0 else a
+    if a.edges != b.edges:
+        return a
+    return a + b if sign > 0 else a - b

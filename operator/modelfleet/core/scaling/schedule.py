@@ -1,0 +1,148 @@
+"""Which schedules are in force at a moment, and when that changes next. Pure; time zones are a table.
+
+A schedule begins at each local time that its cron expression names, and lasts its duration. Days are looked at, not
+minutes: the begins of the last week are at most eight days of at most 1440 times.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from modelfleet.api.schedules import DAYS, MONTHS, Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class InForce:
+    """The schedule that asks for most, by its place in the list; `until` is when it ends."""
+
+    index: int
+    min_replicas: int
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Times:
+    """A parsed cron expression. `days` and `weekdays` (0 is Sunday) are None where the field is `*`; where both are
+    given, either will do, as in every cron."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int] | None
+    months: frozenset[int]
+    weekdays: frozenset[int] | None
+
+    def on(self, day: date) -> bool:
+        """Whether the schedule begins on that day at all."""
+        if day.month not in self.months:
+            return False
+        in_month = self.days is None or day.day in self.days
+        in_week = self.weekdays is None or day.isoweekday() % 7 in self.weekdays
+        return in_month or in_week if None not in (self.days, self.weekdays) else in_month and in_week
+
+
+@lru_cache(maxsize=1024)
+def times(cron: str) -> Times:
+    """The times of a valid expression."""
+    minute, hour, day, month, weekday = cron.split(" ")
+    return Times(
+        minutes=tuple(sorted(_values(minute, 0, 59))),
+        hours=tuple(sorted(_values(hour, 0, 23))),
+        days=None if day.startswith("*") else frozenset(_values(day, 1, 31)),
+        months=frozenset(_values(month, 1, 12, {word: at for at, word in enumerate(MONTHS, 1)})),
+        weekdays=None
+        if weekday.startswith("*")
+        else frozenset(each % 7 for each in _values(weekday, 0, 6, {word: at for at, word in enumerate(DAYS)})),
+    )
+
+
+def _values(field: str, low: int, high: int, words: dict[str, int] | None = None) -> set[int]:
+    """The numbers of a field. A range that ends before it begins goes on over the end: 22-4 are hours of a night."""
+    found: set[int] = set()
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        every = int(step or 1)
+        if first == "*":
+            found.update(range(low, high + 1, every))
+            continue
+        start = _number(first, words)
+        end = _number(last, words) if last else (high if step else start)
+        if end >= start:
+            found.update(range(start, end + 1, every))
+        else:
+            around = [*range(start, high + 1), *range(low, end + 1)]
+            found.update(around[::every])
+    return found
+
+
+def _number(text: str, words: dict[str, int] | None) -> int:
+    return words[text] if words and text in words else int(text)
+
+
+def in_force(schedules: tuple[Schedule, ...], now: datetime, ahead_s: float) -> InForce | None:
+    """The schedule that asks for most replicas now; it counts from `ahead_s` before it begins. None: none is."""
+    found: InForce | None = None
+    for index, each in enumerate(schedules):
+        lasts = timedelta(seconds=each.duration.seconds)
+        begin = _last_begin(each, now + timedelta(seconds=ahead_s), lasts + timedelta(seconds=ahead_s))
+        if begin is None or begin + lasts <= now:
+            continue
+        if found is None or each.min_replicas > found.min_replicas:
+            found = InForce(index=index, min_replicas=each.min_replicas, until=begin + lasts)
+    return found
+
+
+def next_change_s(schedules: tuple[Schedule, ...], now: datetime, ahead_s: float) -> float | None:
+    """Seconds until what is in force may change; at most a day, because clocks are set. None: no schedules."""
+    if not schedules:
+        return None
+    soonest = timedelta(days=1)
+    for each in schedules:
+        lasts = timedelta(seconds=each.duration.seconds)
+        begin = _last_begin(each, now + timedelta(seconds=ahead_s), lasts + timedelta(seconds=ahead_s))
+        if begin is not None and begin + lasts > now:
+            soonest = min(soonest, begin + lasts - now)
+        coming = _next_begin(each, now + timedelta(seconds=ahead_s))
+        if coming is not None:
+            soonest = min(soonest, coming - timedelta(seconds=ahead_s) - now)
+    return max(1.0, soonest.total_seconds())
+
+
+def _last_begin(schedule: Schedule, until: datetime, within: timedelta) -> datetime | None:
+    """The last begin at or before `until`, at most `within` ago."""
+    zone, parsed = _zone(schedule), times(str(schedule.cron))
+    day = until.astimezone(zone).date()
+    for back in range(within.days + 3):
+        begins = (begin for begin in _begins(parsed, day - timedelta(days=back), zone) if begin <= until)
+        last = max(begins, default=None)
+        if last is not None:
+            return last if until - last <= within else None
+    return None
+
+
+def _next_begin(schedule: Schedule, after: datetime) -> datetime | None:
+    """The first begin after `after`, if there is one within the next two days."""
+    zone, parsed = _zone(schedule), times(str(schedule.cron))
+    day = after.astimezone(zone).date()
+    begins = (begin for ahead in range(3) for begin in _begins(parsed, day + timedelta(days=ahead), zone))
+    return next((begin for begin in begins if begin > after), None)
+
+
+def _begins(parsed: Times, day: date, zone: ZoneInfo) -> Iterator[datetime]:
+    """The begins of a local day, as times of UTC. One that a clock change leaves out is moved by that change."""
+    if not parsed.on(day):
+        return
+    for hour in parsed.hours:
+        for minute in parsed.minutes:
+            yield datetime.combine(day, time(hour, minute), zone).astimezone(UTC)
+
+
+@lru_cache(maxsize=256)
+def _named(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def _zone(schedule: Schedule) -> ZoneInfo:
+    return _named(str(schedule.time_zone))

@@ -1,0 +1,66 @@
+"""The one query of the operator, answered over HTTP as a Prometheus that has scraped some pages would."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
+
+from modelfleet.controller.metrics.prometheus import QUERY
+from modelfleet.core.scaling.page import NAMES
+
+_STAMPED = "modelfleet_worker_pod_info"
+
+
+@dataclass
+class FakePrometheus:
+    """`pages` are (labels of the target, text, when it was read) as of `now`, in seconds since the epoch."""
+
+    now: float = 1_800_000_000.0
+    pages: list[tuple[Mapping[str, str], str, float]] = field(default_factory=list)
+    status: int = 200
+    queries: list[str] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+
+    def vector(self) -> list[dict[str, Any]]:
+        """What the query gives: the samples, and one stamp a target."""
+        return [sample for target, text, at in self.pages for sample in self._of(target, text, at)]
+
+    def _of(self, target: Mapping[str, str], text: str, at: float) -> list[dict[str, Any]]:
+        found = []
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name not in NAMES:
+                    continue
+                labels = {(f"exported_{k}" if k in target else k): v for k, v in sample.labels.items()} | dict(target)
+                found.append(
+                    {"metric": {"__name__": sample.name, **labels}, "value": [self.now, repr(float(sample.value))]}
+                )
+                if sample.name == _STAMPED:
+                    stamped = {**labels, "modelfleet_stamp": "sample"}
+                    found.append({"metric": stamped, "value": [self.now, f"{at:.3f}"]})
+        return found
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.queries.append(request.query["query"])
+        self.headers.append(dict(request.headers))
+        if self.status != 200:
+            return web.Response(status=self.status, text="too many samples")
+        assert request.query["query"] == QUERY
+        data = {"resultType": "vector", "result": self.vector()}
+        return web.json_response({"status": "success", "data": data})
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Its address, for the time of the block."""
+        app = web.Application()
+        app.router.add_post("/api/v1/query", self._answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()

@@ -1,0 +1,211 @@
+"""When workers are read, whom it wakes, and how two sources are compared. Time is the event loop's, and jumps."""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.metrics.compare import EVERY_S, Compare
+from modelfleet.controller.metrics.sampler import WAKE_S, Direct, Waker
+from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
+from modelfleet.controller.metrics.workers import Worker, workers
+from modelfleet.controller.triggers import Key
+from modelfleet.core.scaling.page import reading
+from modelfleet.core.scaling.samples import Samples
+from modelfleet.core.scaling.stirs import busy, mark
+from sampled import KEY, Sampled, worker
+from worker_pages import good
+
+pytestmark = pytest.mark.looptime(start=1000)
+
+
+@dataclass
+class Pages:
+    """Pages that take `takes_s`; `open` are being read, `most` were at once."""
+
+    takes_s: float = 0.0
+    text_of: str = ""
+    began: list[tuple[float, str]] = field(default_factory=list)
+    open: int = 0
+    most: int = 0
+
+    async def text(self, worker: Worker) -> str:
+        self.began.append((asyncio.get_running_loop().time(), worker.uid))
+        self.open += 1
+        self.most = max(self.most, self.open)
+        await asyncio.sleep(self.takes_s)
+        self.open -= 1
+        if not self.text_of:
+            raise UnreadError("it is a test")
+        return self.text_of
+
+
+def book_of(count: int) -> Book:
+    book = Book(asyncio.get_running_loop().time)
+    book.follow(KEY, [worker(index) for index in range(count)])
+    return book
+
+
+async def run_for(seconds: float, *work) -> None:
+    tasks = [asyncio.create_task(each) for each in work]
+    await asyncio.sleep(seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_each_worker_is_read_once_an_interval_at_a_place_of_its_own():
+    pages = Pages()
+    await run_for(29.9, Direct(book_of(40), pages, 5.0).run())
+    times: dict[str, list[float]] = {}
+    for at_s, uid in pages.began:
+        times.setdefault(uid, []).append(at_s)
+    assert {len(each) for each in times.values()} == {6}
+    assert all(b - a == pytest.approx(5.0) for each in times.values() for a, b in pairwise(each))
+    within = sorted((each[0] - 1000) / 5.0 for each in times.values())
+    assert within[0] < 0.1
+    assert within[-1] > 0.7
+    assert max(b - a for a, b in pairwise(within)) < 0.25
+
+
+async def test_never_more_are_read_at_a_time_than_there_are_connections():
+    pages = Pages(takes_s=4.0)
+    await Direct(book_of(600), pages, 0.0).round()
+    assert (len(pages.began), pages.most) == (600, CONNECTIONS)
+
+
+async def test_workers_that_hang_do_not_keep_others_from_being_read():
+    pages, book = Pages(takes_s=4.0), book_of(20)
+    await run_for(60, Direct(book, pages, 5.0).run())
+    assert len(pages.began) >= 20 * 6
+
+
+async def test_workers_that_cannot_be_read_are_told_in_one_line_a_minute(caplog):
+    caplog.set_level("INFO")
+    await run_for(130, Direct(book_of(50), Pages(), 5.0).run())
+    lines = [record.getMessage() for record in caplog.records if "could not be read" in record.getMessage()]
+    assert len(lines) == 3
+    assert lines[0].startswith("50 of 50 workers could not be read, the first chat-1a2b3c4d-")
+    assert lines[0].endswith(": it is a test")
+
+
+async def test_a_bug_that_one_page_meets_is_told_of_that_pod_and_ends_nothing():
+    class Broken:
+        async def text(self, worker: Worker) -> str:
+            raise RuntimeError("it is a test")
+
+    book = book_of(3)
+    direct = Direct(book, Broken(), 0.0)
+    await direct.round()
+    failures = {pod.failure for pod in book.samples(KEY).pods.values()}
+    assert (failures, direct.tally.failed) == ({"reading its page met a bug (RuntimeError)"}, 3)
+
+
+@dataclass
+class Triggers:
+    woken: list[tuple[float, Key]] = field(default_factory=list)
+
+    def add(self, key: Key) -> None:
+        self.woken.append((asyncio.get_running_loop().time(), key))
+
+    def add_all(self) -> None:
+        raise AssertionError("samples never wake everything")
+
+
+async def test_a_busy_model_is_woken_every_quarter_of_a_minute_and_an_idle_one_never():
+    book, triggers = book_of(1), Triggers()
+    idle = Key("team", "idle")
+    book.follow(idle, ())
+    await run_for(61, Waker(book, triggers, lambda key: key == KEY).run())
+    assert [round(at_s - 1000) for at_s, key in triggers.woken if key == KEY] == [1, 16, 31, 46]
+    assert {key for _, key in triggers.woken} == {KEY}
+    assert WAKE_S == 15
+
+
+async def test_three_hundred_busy_models_take_turns_and_none_starves():
+    book, triggers = Book(asyncio.get_running_loop().time), Triggers()
+    for index in range(300):
+        book.follow(Key("team", f"m{index}"), ())
+    await run_for(60.5, Waker(book, triggers, lambda _: True).run())
+    counts = {key: sum(each == key for _, each in triggers.woken) for key in set(book.keys)}
+    assert set(counts.values()) == {2}
+
+
+def test_traffic_and_starts_stir_a_model_and_quiet_does_not():
+    sampled = Sampled().follow(worker())
+    assert not busy(sampled.samples)
+    sampled.over(10, [good(5), good(5)])
+    assert not busy(sampled.samples), "what was counted before we looked is not traffic"
+    sampled.now_s += 5
+    sampled.read(good(6))
+    assert busy(sampled.samples)
+    before = mark(sampled.samples)
+    sampled.now_s += 400
+    assert (busy(sampled.samples), mark(sampled.samples) != before) == (False, True)
+    sampled.read(good(6), state="starting")
+    assert busy(sampled.samples)
+
+
+async def test_readings_of_the_other_source_are_compared_once_they_lie_between_two():
+    sampled = Sampled(now_s=asyncio.get_running_loop().time()).follow(worker())
+
+    def now() -> float:
+        sampled.now_s = asyncio.get_running_loop().time()
+        return sampled.now_s
+
+    arrivals = iter((150, 900))
+
+    async def other():
+        page = sampled.page(worker(), good(next(arrivals))).text
+        return [(worker(), reading(sampled.exposition.found(page), "uid-0", now()))]
+
+    compare = Compare(sampled.book, other)
+    for count in (100, 200, 300):
+        now()
+        sampled.read(good(count))
+        await asyncio.sleep(EVERY_S / 2)
+        if count < 300:
+            await compare.look()
+        await asyncio.sleep(EVERY_S / 2)
+    compare.judge()
+    assert (compare.compared.agreed, compare.compared.differed) == (1, 1)
+
+
+def pod(**changes):
+    raw = {
+        "metadata": {
+            "name": "chat-1a2b3c4d-0",
+            "namespace": "team",
+            "uid": "u",
+            "labels": {},
+            "ownerReferences": [{"uid": "uid-of-chat", "controller": True}],
+        },
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Running", "podIP": "10.0.0.1"},
+    }
+    for path, value in changes.items():
+        part, _, name = path.partition("__")
+        raw[part][name] = value
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("changes", "hosts"),
+    [
+        pytest.param({}, ["10.0.0.1"], id="a worker"),
+        pytest.param({"status__podIP": "fd00::1"}, ["[fd00::1]"], id="an IPv6 address"),
+        pytest.param({"status__podIP": ""}, [], id="no address yet"),
+        pytest.param({"status__phase": "Failed"}, [], id="it has ended"),
+        pytest.param({"metadata__name": "chat-1a2b3c4d-0-1"}, [], id="another rank of a replica"),
+        pytest.param({"metadata__name": "chat-inspect-x"}, [], id="no worker"),
+        pytest.param({"metadata__ownerReferences": []}, [], id="a pod of somebody else under such a name"),
+    ],
+)
+def test_only_leaders_of_our_own_with_an_address_are_read(changes, hosts):
+    assert [each.host for each in workers([pod(**changes)], "chat", "uid-of-chat")] == hosts
+
+
+def test_a_model_that_is_not_followed_has_samples_without_pods():
+    assert Sampled().samples == Samples(at_s=1000.0)

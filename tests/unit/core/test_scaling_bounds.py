@@ -1,0 +1,207 @@
+"""What holds of every decision about replicas: bounds, reasons, monotony, and that a ledger gives the same again."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelfleet.api.reasons import ScalingReason
+from modelfleet.api.schedules import Cron, DurationUpToAWeek, Schedule, TimeZone
+from modelfleet.core.scaling import memory as remembered
+from modelfleet.core.scaling.ledger import CHUNK, Ledger, cut, dumped, loaded, replay
+from modelfleet.core.scaling.policy import Memory, Sample, Terms
+from modelfleet.core.scaling.schedule import in_force, next_change_s
+from modelfleet.core.scaling.weighing import Inputs, Limit, weigh
+
+TERMS = Terms(
+    knee_rps=2.0,
+    share=0.99,
+    mean_input_tokens=1000.0,
+    mean_output_tokens=100.0,
+    prompt_part=0.5,
+    cold_start_s=180.0,
+    min_replicas=1,
+    max_replicas=1000,
+)
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+_KEYS = (
+    *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "learnsUntil_s", "shown", "changes", "findings"),
+    *("ledger", "version", "base", "rows", "shared", "history", "bins", "slots", "log_margin", "last_s", "needs"),
+    *("at", "inputs", "reason", "fault", "about", "sentence", "at_s", "terms", "lows", "highs", "keep"),
+)
+
+
+def inputs(now_s: float, arrivals: int, current: int, low: int, high: int, *, keep: str = "") -> Inputs:
+    """A tick of mean requests, all good."""
+    sample = Sample(
+        now_s=now_s,
+        arrivals=arrivals,
+        input_tokens=arrivals * 1000,
+        ended=arrivals,
+        good=arrivals,
+        finished=arrivals,
+        output_tokens=arrivals * 100,
+        serving=current,
+        pending_s=(),
+        waiting=0,
+    )
+    lows, highs = (Limit("minReplicas", low),), (Limit("maxReplicas", high),)
+    return Inputs(sample=sample, terms=TERMS, current=current, lows=lows, highs=highs, keep=keep)
+
+
+_LOADS = st.lists(st.integers(0, 400), min_size=1, max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_LOADS, st.integers(1, 5), st.integers(5, 30), st.booleans())
+def test_bounds_hold_and_there_is_a_reason_whatever_the_load(loads: list[int], low: int, high: int, kept: bool) -> None:
+    memory, current = Memory(), low
+    for number, arrivals in enumerate(loads):
+        tick = inputs(number * 5.0, arrivals, current, low, high, keep="something moves" if kept else "")
+        weighed, memory = weigh(tick, memory)
+        assert low <= weighed.replicas <= high
+        assert weighed.detail
+        assert not kept or weighed.replicas >= current
+        assert (weighed.reason is ScalingReason.STEADY) == (weighed.replicas == current)
+        current = weighed.replicas
+
+
+@settings(max_examples=60, deadline=None)
+@given(_LOADS, st.integers(0, 400), st.integers(0, 400))
+def test_more_load_never_asks_for_fewer(loads: list[int], one: int, other: int) -> None:
+    memory, current = Memory(), 1
+    for number, arrivals in enumerate(loads):
+        weighed, memory = weigh(inputs(number * 5.0, arrivals, current, 1, 50), memory)
+        current = weighed.replicas
+    less, more = sorted((one, other))
+    now_s = len(loads) * 5.0 + 15.0
+
+    asked = [weigh(inputs(now_s, count, current, 1, 50), memory)[0].replicas for count in (less, more)]
+
+    assert asked[0] <= asked[1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=3 * CHUNK))
+def test_a_ledger_that_was_written_and_read_goes_on_with_the_same_memory(loads: list[int]) -> None:
+    ledger, current = Ledger(), 1
+    for number, arrivals in enumerate(loads):
+        tick = cut(inputs(number * 5.013, arrivals, current, 1, 50))
+        weighed, ledger = ledger.decide(tick, AT + timedelta(seconds=5 * number))
+        current = weighed.replicas
+
+    again = loaded(json.loads(json.dumps(dumped(ledger))))
+
+    assert again == ledger
+    assert all(each.same for each in replay(ledger)[0])
+    assert len(ledger.rows) <= 2 * CHUNK
+
+
+@pytest.mark.parametrize("value", [{}, {"version": 2}, {"version": 1, "base": []}, {"version": 1, "rows": [{"at": 1}]}])
+def test_what_is_no_ledger_is_none(value: dict[str, object]) -> None:
+    found = loaded(value)
+
+    assert found is None or found == Ledger()
+
+
+def test_the_least_upper_bound_wins_over_a_lower_one_and_is_named() -> None:
+    tick = replace(
+        inputs(0.0, 0, 3, 4, 9), highs=(Limit("maxReplicas", 9), Limit("maxAccelerators", 2)), keep="something moves"
+    )
+
+    weighed, _ = weigh(tick, Memory())
+
+    assert (weighed.replicas, weighed.bound) == (2, "maxAccelerators")
+    assert "maxAccelerators allows 2" in weighed.detail
+
+
+def schedule(cron: str, zone: str = "UTC", duration: str = "10h", replicas: int = 4) -> Schedule:
+    return Schedule(
+        cron=Cron(cron), time_zone=TimeZone(zone), duration=DurationUpToAWeek(duration), min_replicas=replicas
+    )
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "now", "active"),
+    [
+        pytest.param("0 8 * * 1-5", "UTC", "2026-01-05T08:00", True, id="at its begin"),
+        pytest.param("0 8 * * 1-5", "UTC", "2026-01-05T07:58", True, id="a cold start ahead"),
+        pytest.param("0 8 * * 1-5", "UTC", "2026-01-05T07:50", False, id="not sooner"),
+        pytest.param("0 8 * * 1-5", "UTC", "2026-01-05T17:59", True, id="just before its end"),
+        pytest.param("0 8 * * 1-5", "UTC", "2026-01-05T18:00", False, id="at its end"),
+        pytest.param("0 8 * * 1-5", "UTC", "2026-01-04T09:00", False, id="not on a Sunday"),
+        pytest.param("0 8 * * mon-fri", "UTC", "2026-01-05T09:00", True, id="days by name"),
+        pytest.param("0 8 * * 7", "UTC", "2026-01-04T09:00", True, id="the seventh day is Sunday"),
+        pytest.param("0 8 * * *", "Europe/Berlin", "2026-01-05T07:00", True, id="in a zone, in winter"),
+        pytest.param("0 8 * * *", "Europe/Berlin", "2026-07-06T06:00", True, id="in a zone, in summer"),
+        pytest.param("0 8 * * *", "Europe/Berlin", "2026-07-06T05:50", False, id="in a zone, sooner"),
+        pytest.param("30 2 * * *", "Europe/Berlin", "2026-03-29T01:30", True, id="at a time that the clock leaves out"),
+        pytest.param("0 22 * * *", "UTC", "2026-01-06T03:00", True, id="over midnight"),
+        pytest.param("0 0 1 * 1", "UTC", "2026-01-05T01:00", True, id="a day of the month or of the week: the week"),
+        pytest.param("0 0 5 * 3", "UTC", "2026-01-05T01:00", True, id="a day of the month or of the week: the month"),
+        pytest.param("0 0 31 2 *", "UTC", "2026-02-28T01:00", False, id="a day that never comes"),
+        pytest.param("0 22-2/4 * * *", "UTC", "2026-01-05T02:30", True, id="a range that goes on over midnight"),
+    ],
+)
+def test_a_schedule_is_in_force(cron: str, zone: str, now: str, active: bool) -> None:
+    found = in_force((schedule(cron, zone),), datetime.fromisoformat(now).replace(tzinfo=UTC), 180.0)
+
+    assert (found is not None) is active
+
+
+def test_of_several_schedules_the_one_that_asks_for_most_counts() -> None:
+    now = datetime(2026, 1, 5, 9, tzinfo=UTC)
+    found = in_force((schedule("0 8 * * *", replicas=2), schedule("0 8 * * *", replicas=5)), now, 0.0)
+
+    assert found is not None
+    assert (found.index, found.min_replicas, found.until) == (1, 5, datetime(2026, 1, 5, 18, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds"),
+    [
+        pytest.param("2026-01-05T07:00", 3600.0 - 180.0, id="until a cold start before it begins"),
+        pytest.param("2026-01-05T17:00", 3600.0, id="until it ends"),
+        pytest.param("2026-01-05T19:00", 13 * 3600.0 - 180.0, id="until the next day"),
+    ],
+)
+def test_what_is_in_force_is_looked_at_again_in_time(now: str, seconds: float) -> None:
+    at = datetime.fromisoformat(now).replace(tzinfo=UTC)
+
+    assert next_change_s((schedule("0 8 * * *"),), at, 180.0) == seconds
+
+
+@given(st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))
+def test_nothing_changes_before_the_time_that_is_told(now: datetime) -> None:
+    schedules = (schedule("15 6,20 * * 1-5", "America/New_York", "3h"),)
+    at = now.replace(tzinfo=UTC, microsecond=0)
+    left_s = next_change_s(schedules, at, 120.0)
+    assert left_s is not None
+
+    before = at + timedelta(seconds=left_s - 1)
+
+    assert (in_force(schedules, at, 120.0) is None) == (in_force(schedules, before, 120.0) is None)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 10**6) | st.floats() | st.sampled_from(["nan", "inf", "x", "LoadGrew"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from(_KEYS), _JSON, max_size=8))
+def test_whatever_somebody_wrote_into_the_memory_a_process_starts_from_it(stored: dict[str, Any]) -> None:
+    kept = remembered.loaded(stored, 3)
+
+    if kept is not None:
+        assert kept.replicas >= 0
+        json.dumps(remembered.dumped(kept))
+        weigh(inputs(kept.clock_s + 5.0, 10, 3, 1, 9), kept.ledger.memory)
