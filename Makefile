@@ -74,7 +74,7 @@ e2e-memory: prepare ## every cause of a death for lack of memory, and of other d
 
 .PHONY: e2e-drain
 e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a start, engines that hang
-	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain_entrance.py
+	@$(BIN)/pytest --thorough -s tests/e2e/test_drain.py tests/engine/test_sigterm.py tests/engine/test_hang.py tests/unit/worker/test_drain_entrance.py tests/unit/worker/test_full_memory_folder.py
 
 .PHONY: e2e-groups
 e2e-groups: prepare ## the real engine over two nodes: its answers, and every way to lose a member (half an hour)

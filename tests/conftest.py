@@ -3,8 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["cluster_fixtures"]
+
+# An example that takes longer says something of the machine's other work, not of ours.
+settings.register_profile("modelfleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("modelfleet")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from fleet import Fleet
 
 from modelfleet.api import names
+from modelfleet.api.conditions import ConditionType
 from modelfleet.api.rollout import Rollout
 from modelfleet_local.waiting import wait_until
 
@@ -150,6 +151,8 @@ def _plain(kind: str, stored: dict[str, Any]) -> Any:
         for condition in status["conditions"]:
             condition.pop("lastTransitionTime")
             condition.pop("observedGeneration")
+            if condition["type"] == ConditionType.OBJECTIVES_MET:
+                condition.pop("message")  # what this process has heard of workers so far
         for field in ("from", "at"):  # a killed operator may have come further than it could tell
             status.get("scaling", {}).get("lastDecision", {}).pop(field, None)
         return plain

@@ -139,6 +139,7 @@ def test_the_columns_tell_a_user_what_matters(kubectl: Kubectl, namespace: str) 
         "LAYOUT",
         "WHY",
         "PROGRESS",
+        "START",
         "AGE",
         "CLASS",
         "MESSAGE",

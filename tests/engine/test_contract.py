@@ -167,7 +167,7 @@ async def _holds_a_session(worker: Worker) -> None:
     before = await worker.ended("completed")
     body = {"model": "tiny", "max_tokens": 40, "ignore_eos": True}
     await worker.api("/v1/completions", {**body, "prompt": [*range(5, 965)]}, **{"x-tier": "gold"})
-    assert (await worker.metrics())["modelfleet_worker_held_tokens"] == 1000
+    await worker.until(lambda: _holds(worker, 1000))  # a moment after the answer
     for other in range(HOLD_FILLERS):
         prompt = [5 + (number * 31 + other) % 990 for number in range(HOLD_FILLER_TOKENS)]
         await worker.api("/v1/completions", {**body, "prompt": prompt, "max_tokens": 1})
@@ -177,6 +177,10 @@ async def _holds_a_session(worker: Worker) -> None:
     assert page["modelfleet_worker_hold_computed_tokens_total"] <= touches * LARGEST_BLOCK_TOKENS
     assert page["modelfleet_worker_held_sessions"] == 1
     await worker.until(lambda: _ended_are(worker, completed=int(before) + 1 + HOLD_FILLERS))
+
+
+async def _holds(worker: Worker, tokens: int) -> bool:
+    return (await worker.metrics())["modelfleet_worker_held_tokens"] == tokens
 
 
 async def _has_touched(worker: Worker) -> bool:

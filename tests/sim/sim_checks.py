@@ -44,20 +44,29 @@ def look(stage: Stage) -> Seen:
 def faults_of_decision(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterator[str]:
     """What is wrong with a decision that was just carried out in full."""
     check_status(outcome.status)
+    yield from faults_of_writes(before, now, outcome, wanted)
+    yield from _silent(outcome.status, len(now.serving), wanted)
+
+
+def faults_of_writes(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterator[str]:
+    """What is wrong with writes of a decision, of which the last ones may not have been done."""
     were, are = before.serving, now.serving
     if len(are) < len(were):
-        least = min(len(were), wanted - _allowed(now, wanted))
+        least = min(len(were), wanted - _allowed(now, outcome, wanted))
         if len(are) < least:
             yield f"{len(were)} served, and we left {len(are)} where {least} must be: {sorted(were - are)} went"
     yield from _over_committed(now.stage, outcome)
     yield from _torn(now)
-    yield from _silent(outcome.status, len(are), wanted)
 
 
-def _allowed(now: Seen, wanted: int) -> int:
-    """How many the rollout's terms let be missing, while there is anything to replace."""
+def _allowed(now: Seen, outcome: Outcome, wanted: int) -> int:
+    """How many the rollout's terms let be missing, while there is anything to replace and a new one has no room beside
+    the old ones, or may have none."""
     spec: Any = parse_deployment(now.stage.deployment)
-    goal = raw.text(now.stage.deployment, "status", "plan", "revision")
+    goal = raw.text(outcome.status, "plan", "revision")
+    beside = spec.spec.rollout.max_surge and not outcome.waits_for_room
+    if beside and not any(replica.unschedulable for replica in now.fleet):
+        return 0
     replacing = any(replica.revision != goal for replica in now.fleet) or any(
         node_entry(node).cordoned for node in now.stage.nodes.values()
     )
@@ -69,7 +78,7 @@ def _allowed(now: Seen, wanted: int) -> int:
 def _over_committed(stage: Stage, outcome: Outcome) -> Iterator[str]:
     """No pod is sent to a node that has no room for it beside what is there and what was sent there."""
     sent = {effect.name for effect in outcome.effects if isinstance(effect, Lift)}
-    for name in sorted({pinned_node(pod) for pod in stage.pods() if raw.name(pod) in sent}):
+    for name in sorted({pinned_node(pod) for pod in stage.pods() if raw.name(pod) in sent} - {""}):
         if name not in stage.nodes:
             yield f"a pod was sent to {name}, which is not there"
             continue

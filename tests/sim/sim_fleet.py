@@ -1,7 +1,7 @@
 """A fleet in trouble: one ModelDeployment on a cluster in memory, and the accidents that happen to it, by a seed."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -59,9 +59,9 @@ class Fleet:
         self.stage = Stage(of, {"cpu": accelerator_class(acceleratorsPerNode=PER_NODE)}, dict(self.healthy))
         self.stage.failing = {"image:1": REFUSED, "image:2": DIED}
 
-    def trouble(self) -> None:
-        """One accident, or something that a user does."""
-        accident = self.choose.choice(ACCIDENTS)
+    def trouble(self, more: Sequence["Accident"] = ()) -> None:
+        """One accident, or something that a user does; `more` may happen besides."""
+        accident = self.choose.choice((*ACCIDENTS, *more))
         self.told.append(accident(self) or "nothing could happen")
 
     def operator(self, outcome: Outcome) -> None:
@@ -261,7 +261,8 @@ def spec_changed(fleet: Fleet) -> str:
     return f"the user writes {spec}"
 
 
-ACCIDENTS: tuple[Callable[[Fleet], str], ...] = (
+Accident = Callable[[Fleet], str]
+ACCIDENTS: tuple[Accident, ...] = (
     node_lost,
     node_back,
     node_back,

@@ -4,8 +4,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sim_checks import faults_of_decision, look
+from sim_checks import faults_of_decision, faults_of_writes, look
 from sim_fleet import Fleet
+from sim_hands import HANDS, none_by_others
 
 from modelfleet.core import raw
 from modelfleet.core.effects import Outcome
@@ -45,9 +46,10 @@ class Run:
         """The whole run. Raises Broken; gives how many decisions it took."""
         for _ in range(self.choose.randint(3, 9)):
             if self.choose.random() < 0.5:
-                self.fleet.trouble()
+                self.fleet.trouble(HANDS)
             outcome = self._decide_at_once()
             self.fleet.pass_time(outcome.wake_after_s)
+        none_by_others(self.fleet)
         self.fleet.mend()
         self._rest()
         return self.decisions
@@ -61,9 +63,10 @@ class Run:
             killed = len(self.fleet.told)
             self.fleet.operator(outcome)
             now = look(self.fleet.stage) if outcome.effects else before
-            if len(self.fleet.told) == killed:  # else a part was done: what is decided next is looked at
-                for fault in faults_of_decision(before, now, outcome, self._wanted()):
-                    raise Broken(self.seed, fault, tuple(self._story(outcome)))
+            whole = len(self.fleet.told) == killed
+            faults = faults_of_decision if whole else faults_of_writes
+            for fault in faults(before, now, outcome, self._wanted()):
+                raise Broken(self.seed, fault, tuple(self._story(outcome)))
             before = now
             if not outcome.effects:
                 return outcome

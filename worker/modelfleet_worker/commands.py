@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modelfleet.api import names
-from modelfleet_worker.failure import Failure, Reason
+from modelfleet_worker.failure import FULL, Failure, Reason
 from modelfleet_worker.fetch.held import held
 from modelfleet_worker.fetch.order import Order, OrderError, credentials, parse_order
 from modelfleet_worker.inspect import inspect
@@ -58,6 +58,8 @@ def _ran(arguments: argparse.Namespace) -> str | Failure | None:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         message = f"The worker cannot go on: {error.strerror or error}{where}."
+        if error.errno in FULL:
+            return Failure(reason=Reason.DISK_FULL, message=message, remedy="Raise the limit of that volume.")
         remedy = "Look at the port, program or volume that is named; it is tried again by itself."
         return Failure(reason=arguments.breaks, message=message, remedy=remedy)
     except Exception as error:
@@ -180,6 +182,12 @@ def _read_plan(path: Path) -> Plan:
         raise PlanError(f"{path} is not text") from error
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text[:9]) < 65536:
+        raise argparse.ArgumentTypeError("a port from 1 to 65535")
+    return int(text)
+
+
 def _folder(text: str) -> Path:
     return Path(text).absolute()  # the engine works in another folder
 
@@ -207,13 +215,13 @@ def _parser() -> argparse.ArgumentParser:
     option(
         "--scratch-folder", type=_folder, default=Path("/tmp"), help="where the engine may write; default: %(default)s"
     )
-    option("--http-port", type=int, default=names.HTTP_PORT, help="the engine's API; default: %(default)s")
-    option("--group-port", type=int, default=names.GROUP_PORT, help="a group's leader's; default: %(default)s")
-    option("--status-port", type=int, default=names.STATUS_PORT, help="probes and metrics; default: %(default)s")
+    option("--http-port", type=_port, default=names.HTTP_PORT, help="the engine's API; default: %(default)s")
+    option("--group-port", type=_port, default=names.GROUP_PORT, help="a group's leader's; default: %(default)s")
+    option("--status-port", type=_port, default=names.STATUS_PORT, help="probes and metrics; default: %(default)s")
     bring = commands.add_parser("fetch", help="fetch the weights of a plan, if they come from a server")
     bring.set_defaults(run=_fetch, breaks=Reason.FETCH_FAILED)
     bring.add_argument("--plan", type=Path, required=True, help="plan.json, as the operator writes it")
     bring.add_argument("--termination-log", type=Path, default=log, help="default: %(default)s")
     bring.add_argument("--runtime-folder", type=_folder, default=Path("/run/modelfleet"), help="default: %(default)s")
-    bring.add_argument("--status-port", type=int, default=names.STATUS_PORT, help="/metrics; default: %(default)s")
+    bring.add_argument("--status-port", type=_port, default=names.STATUS_PORT, help="/metrics; default: %(default)s")
     return parser

@@ -19,6 +19,10 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(
     r"^(?:\([\w ]+ pid=\d+\)\s?)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]{8} \[[^]]*\]\s?)?"
 )
+_API_SERVER = re.compile(r"\(API_?Server", re.IGNORECASE)  # one is APIServer, one of several is ApiServer_3
+_ACCESS = re.compile(r'[A-Z]+:\s+\S+ - "')  # uvicorn's
+DUMP = "Dumping scheduler output for model execution"
+"""How vLLM begins the line with the step that it died in."""
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 # Said about the death of another process, whose own words are the cause.
 _ECHO = re.compile(
@@ -148,9 +152,11 @@ class Evidence:
     def add(self, line: str) -> None:
         """Takes in one line as the engine wrote it."""
         words = clean(line)
-        if not words:
+        if not words or is_access(line):
             return
         self._last.append(words)
+        if DUMP in words:  # it holds names that clients chose for their requests
+            return
         for rule in () if self._serves and of_api_server(line) else _RULES:
             if rule.reason not in self._first and rule.pattern.search(words):
                 self._first[rule.reason] = words
@@ -203,8 +209,13 @@ class Evidence:
 
 
 def of_api_server(line: str) -> bool:
-    """Whether the process that answers clients said this, and not one that computes."""
-    return _ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip().startswith("(APIServer")
+    """Whether a process that answers clients said this, and not one that computes."""
+    return _API_SERVER.match(_ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip()) is not None
+
+
+def is_access(line: str) -> bool:
+    """Whether this is a line of the access log, whose words are a client's."""
+    return _ACCESS.match(_ANSI.sub("", line[:_LINE_CHARACTERS]).lstrip()) is not None
 
 
 def clean(line: str) -> str:

@@ -63,8 +63,9 @@ class Engine:
 
     async def stop(self, timeout_s: float) -> bool:
         """Asks the engine to end and waits; whether it did. Never SIGINT, see above."""
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGTERM)
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGTERM)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self.ended()

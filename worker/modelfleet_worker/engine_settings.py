@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 FRACTION = "gpu-memory-utilization"  # of the host's memory where the engine runs on CPU
 KV_BYTES = "kv-cache-memory-bytes"
@@ -39,7 +38,7 @@ def engine_settings(args: Sequence[str]) -> EngineSettings:
     """The settings in `--flag=value` arguments. What cannot be read counts as not given: the engine will say so."""
     flags = dict(_flag(arg) for arg in args if arg.startswith("--"))
     tensor, *others = (_size(flags.get(f"{kind}-parallel-size", "1")) or 1 for kind in ("tensor", "pipeline", "data"))
-    fraction = _number(flags.get(FRACTION, ""))
+    fraction = _fraction(flags.get(FRACTION, ""))
     return EngineSettings(
         fraction=_DEFAULT_FRACTION if fraction is None else fraction,
         stated=fraction is not None or KV_BYTES in flags,
@@ -65,9 +64,9 @@ def _size(text: str) -> int | None:
     return int(float(found[1]) * _SCALE[found[2]]) if found else None
 
 
-def _number(text: str) -> float | None:
+def _fraction(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if isfinite(number) else None
+    return number if 0 < number <= 1 else None

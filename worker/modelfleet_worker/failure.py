@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+FULL = frozenset({28, 122})
+"""ENOSPC and EDQUOT: how the system says that a volume is full."""
 _MOST_BYTES = 6  # that one character takes in JSON, so that a cut is never too long
 LIMIT_BYTES = 4096  # the kubelet cuts a termination message there, and cut JSON cannot be read
 

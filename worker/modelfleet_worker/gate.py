@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from modelfleet_worker.asked import Asked, asked
@@ -86,19 +87,32 @@ class Gate:
         self._counter.entered(waited)
         before_s = waited + said.spent_s
         request = Request(time.time() - before_s, monotonic_ns(before_s))
+
+        def came() -> None:
+            """Its body came after its head, so it entered when that was whole."""
+            since_s = waited_s(receive) + said.spent_s
+            request.enters(time.time() - since_s, monotonic_ns(since_s))
+
         promise = self._mode.promise
         tally = self._tally_of(promise)
         index = tally.begin(said.objective) if tally is not None else 0
         self._pulse.begin(request)
         with following(request), self._holder.turn(scope, promise.hold if promise is not None else None):
             try:
-                await self._counted(scope, receive, send, request)
+                await self._counted(scope, receive, send, request, came)
             finally:
                 self._pulse.end(request)
                 if tally is not None:
                     tally.end(index, request, at_zero=said.at_zero)
 
-    async def _counted(self, scope: Scope, receive: Receive, send: Send, request: Request | None) -> None:
+    async def _counted(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        request: Request | None,
+        came: Callable[[], None] = lambda: None,
+    ) -> None:
         # Counted before the mode is read: the supervisor sets the mode and then reads the count, so none slips through.
         self._counter.begin()
         mode = self._mode()
@@ -108,7 +122,7 @@ class Gate:
                 request.ending = Ending.REFUSED
             await _refuse(receive, send)
             return
-        exchange = Exchange(receive, send, close=mode is Mode.CLOSE)
+        exchange = Exchange(receive, send, close=mode is Mode.CLOSE, uploads=request, came=came)
         outcome = Outcome.SERVER_ERROR
         try:
             await self._app(scope, exchange.receive, exchange.send)

@@ -45,16 +45,22 @@ class Request:
     """A request as the engine knows it. `entered` is when it entered the system by the wall clock, which may lie before
     it reached this process; `entered_monotonic_ns` the same by the monotonic one."""
 
-    __slots__ = ("clocks_apart_s", "ending", "entered", "entered_monotonic_ns", "refused", "sequences")
+    __slots__ = ("clocks_apart_s", "ending", "entered", "entered_monotonic_ns", "refused", "sequences", "uploading")
 
     def __init__(self, entered: float, entered_monotonic_ns: int) -> None:
-        self.entered, self.entered_monotonic_ns = entered, entered_monotonic_ns
-        self.clocks_apart_s = _clocks_apart_s()
+        self.enters(entered, entered_monotonic_ns)
+        self.uploading = False
+        """Its client has not sent all of it, so nothing waits for us."""
         self.sequences: list[Sequence] = []
         self.refused = False
         """The engine would not admit it."""
         self.ending = Ending.FAILED
         """How it ended; until then it has not been answered."""
+
+    def enters(self, at: float, at_monotonic_ns: int) -> None:
+        """It is whole, or was believed to be, since then by both clocks."""
+        self.entered, self.entered_monotonic_ns = at, at_monotonic_ns
+        self.clocks_apart_s = _clocks_apart_s()
 
     @property
     def has_token(self) -> bool:
@@ -102,7 +108,7 @@ def _clocks_apart_s() -> float:
 
 def _tpot_s(stats: SequenceStats) -> float:
     gaps = stats.num_generation_tokens - 1
-    return (stats.last_token_ts - stats.first_token_ts) / gaps if gaps > 0 else 0.0
+    return max(stats.last_token_ts - stats.first_token_ts, 0.0) / gaps if gaps > 0 else 0.0
 
 
 CURRENT: ContextVar[Request | None] = ContextVar("modelfleet_request", default=None)

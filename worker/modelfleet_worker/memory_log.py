@@ -8,13 +8,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from modelfleet_worker.diagnosis import clean, of_api_server
+from modelfleet_worker.diagnosis import DUMP, clean, is_access, of_api_server
 
 _BEFORE_LINES = 60  # a traceback stands before the words that end it
 _PROMPTS = 64
 
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB)"
+_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"
+_SIZE = rf"({_NUMBER}) (bytes|KiB|MiB|GiB)"
 _OUT = re.compile(
     r"OutOfMemoryError|out of memory|not enough GPU memory|DefaultCPUAllocator|Cannot allocate memory|MemoryError"
     r"|std::bad_alloc"
@@ -25,10 +26,9 @@ _OTHER = re.compile(rf"Process (\d+) has {_SIZE} memory in use")
 _THIS = re.compile(rf"this process has {_SIZE} memory in use")
 _RESERVED = re.compile(rf"and {_SIZE} is reserved by PyTorch but unallocated")
 _SHORT = re.compile(
-    r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on (?:startup|kv cache allocation) is less than"
-    r" (?:desired (?:GPU|CPU) memory utilization \([\d.]+, |requested memory for kv \()(?P<wanted>[\d.]+)"
+    rf"\((?P<free>{_NUMBER})/(?P<total>{_NUMBER}) GiB\) on (?:startup|kv cache allocation) is less than"
+    rf" (?:desired (?:GPU|CPU) memory utilization \([\d.]+, |requested memory for kv \()(?P<wanted>{_NUMBER})"
 )
-_DUMP = "Dumping scheduler output for model execution"
 _PROMPT = re.compile(r"\bprompt_token_ids_len=(\d+)")  # of new requests alone
 _BUDGET = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
 _WORKER_DIED = re.compile(r"Worker proc \S+ died unexpectedly(?: \(exit code: (-?\d+))?")
@@ -93,7 +93,9 @@ class Listener:
 
     def add(self, line: str) -> None:
         """One line as the engine wrote it."""
-        if _DUMP in line:
+        if is_access(line):
+            return
+        if DUMP in line:
             self._prompts = tuple(map(int, _PROMPT.findall(line)))[:_PROMPTS]
             return
         words = clean(line)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
+_PROC = Path("/proc")
 _TRACKER_S = 1.0
 
 
@@ -49,7 +50,9 @@ def below(root: int) -> list[Process]:
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile; a name may be cut in the middle of a character
+            with suppress(
+                OSError, ValueError, IndexError
+            ):  # it ended meanwhile; a name may be cut in the middle of a character
                 process = _process(int(entry.name), (entry / "stat").read_text(errors="replace"))
                 children.setdefault(process.parent, []).append(process)
     found, left = [], list(children.get(root, ()))
@@ -65,13 +68,14 @@ def descendants(root: int) -> list[int]:
     return [process.pid for process in below(root)]
 
 
-def read_bytes(pid: int) -> int:
-    """What process `pid` had read from disk, pages of mapped files included; 0 if that may not be known."""
+def read_bytes(pid: int, root: Path = _PROC) -> int:
+    """What process `pid` had read from disk, pages of mapped files included; 0 if that may not be known. `root` is
+    /proc but in tests."""
     try:
-        fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
-    except OSError:  # it ended meanwhile, or belongs to someone else
+        fields = dict(line.split(": ") for line in (root / str(pid) / "io").read_text().splitlines())
+        return int(fields.get("read_bytes", 0))
+    except (OSError, ValueError):  # it ended meanwhile, belongs to someone else, or the kernel says something else
         return 0
-    return int(fields["read_bytes"])
 
 
 def reap(kept: int | None) -> None:
@@ -95,7 +99,7 @@ def kill_descendants(timeout_s: float) -> list[int]:
         passed_s = time.monotonic() - start_s
         for pid in left:
             if passed_s > _TRACKER_S or not is_resource_tracker(pid):
-                with suppress(ProcessLookupError):
+                with suppress(ProcessLookupError, PermissionError):  # the latter is told by what is left
                     os.kill(pid, signal.SIGKILL)
         reap(None)
         if passed_s > timeout_s:
@@ -113,7 +117,7 @@ def is_resource_tracker(pid: int) -> bool:
         return False
 
 
-def wanted_s(pid: int, root: Path = Path("/proc")) -> float | None:
+def wanted_s(pid: int, root: Path = _PROC) -> float | None:
     """The time for which threads of process `pid` ran, or would have run if a processor had been free, so far; None
     where the kernel keeps no such statistics (gVisor's does not). `root` is /proc but in tests.
 

@@ -74,8 +74,8 @@ class Pulse:
             self._beats = False
 
     def _tell(self, late_s: float) -> None:
-        oldest_ns = min((one.entered_monotonic_ns for one in self._waiting.values()), default=0)
-        self._heard(len(self._waiting), oldest_ns, late_s)
+        since_ns = [one.entered_monotonic_ns for one in self._waiting.values() if not one.uploading]
+        self._heard(len(since_ns), min(since_ns, default=0), late_s)
 
 
 def monotonic_ns(before_s: float) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -25,6 +27,7 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def served(app: web.Application, port: int) -> AsyncIterator[None]:
     """Serves `app` inside the block. Raises OSError if the port cannot be opened."""
+    server_logger.addFilter(_of_ours)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -32,6 +35,11 @@ async def served(app: web.Application, port: int) -> AsyncIterator[None]:
         yield
     finally:
         await runner.cleanup()
+
+
+def _of_ours(record: logging.LogRecord) -> bool:
+    """Not a traceback for each client that sends what is no HTTP; it got its 400."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 class Status:

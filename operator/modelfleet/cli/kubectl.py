@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.core import raw
 
 DEPLOYMENTS = f"{names.DEPLOYMENT_PLURAL}.{names.GROUP}"
 FIELD_MANAGER = "modelfleet-cli"
@@ -35,7 +36,12 @@ def revisions(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
     """The ControllerRevisions of the ModelDeployment that the arguments name."""
     label = f"{names.DEPLOYMENT_LABEL}={names.child(arguments.name)}"
     found = _object(arguments, ["get", "controllerrevisions.apps", "--output=json", _REQUEST, f"--selector={label}"])
-    return [item for item in found.get("items") or () if isinstance(item, Mapping)]
+    return [item for item in raw.items(found, "items") if _is_of(raw.controller(item), arguments.name)]
+
+
+def _is_of(controller: Mapping[str, Any], name: str) -> bool:
+    """Anybody may give an object our label."""
+    return controller.get("kind") == names.DEPLOYMENT_KIND and controller.get("name") == name
 
 
 def state(arguments: argparse.Namespace) -> Mapping[str, Any]:

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelfleet.api import names
-from modelfleet.api.acceleratorclass import AcceleratorClass, Provisioning
 from modelfleet.core.asked_room import Asked, Site
 from modelfleet.core.effects import Create, Lift
 from modelfleet.core.groups import Replica
@@ -146,15 +145,18 @@ def _of_groups(site: Site, asked: "Asked", waiting: _Waiting, answers: Mapping[s
 
 
 def lacking(site: Site) -> Mapping[str, float] | None:
-    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, or
-    where nothing can be said; empty where it had no room without the old replicas either: none is to leave for it."""
-    if site.cluster is None or _buys(site.kind):
+    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, where
+    nodes for it may be bought, or where nothing can be said; empty where it had no room without the old replicas
+    either: none is to leave for it."""
+    if site.cluster is None:
         return None
     asked = Asked(site)
     waiting = _waiting(site).groups
     more = 1 + max((replica.slot or 0 for replica in waiting), default=0)
     wants = [*map(asked.of_group, waiting), asked.of_slot(more)]
     if not isinstance(place(site.cluster, wants)[-1], Shortfall):
+        return None
+    if asked.could_stand(more) and _to_buy(site, [more])[0]:
         return None
     old = [replica for replica in site.fleet if replica.revision != site.goal.name]
     if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
@@ -229,8 +231,3 @@ def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:
 def _is_ours_to_pin(site: Site, replica: Replica) -> bool:
     """A rank of it waits for our gate, or has gone through it."""
     return replica.gated or any(pinned_node(site.children.pods[one.name]) for one in replica.pods)
-
-
-def _buys(kind: AcceleratorClass | None) -> bool:
-    """Whether nodes of the class are bought when pods wait for them."""
-    return kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)

@@ -13,7 +13,7 @@ from modelfleet.core import raw
 from modelfleet.core.active import Scaling, decide_number, let_go_of, promise_of, with_number
 from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import Children, observe
-from modelfleet.core.cordon import freed, on_cordoned_nodes
+from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.corrected import decide_corrected
 from modelfleet.core.course import Course, Trial, decide_course
 from modelfleet.core.disruption import keep_budget, pods_to_leave
@@ -40,6 +40,7 @@ from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
 from modelfleet.core.upkeep import keep_pods, keep_services
 from modelfleet.core.verdicts import verdicts
+from modelfleet.core.work import work_of
 
 LOOK_AGAIN_S = 30.0
 """Objects of others under our names send no events that we watch; this often they are looked at again."""
@@ -190,7 +191,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             drains=Terms(
                 propagation_s=world.settings.propagation_s,
                 out_s=dict(world.not_serving_s),
-                work=freed(world.cluster, fleet, goal.plan.resource_name),
+                work=work_of(world.cluster, world.samples, fleet, goal.plan.resource_name),
             ),
             now=world.now,
             surge=rollout.max_surge,

@@ -45,7 +45,8 @@ def history(revisions: Iterable[Any]) -> list[tuple[int, str, bool]]:
 def decide_rollback(deployment: Any, revisions: Iterable[Any], to: str | None = None) -> Rollback:
     """The way back to the revision `to`; without it to the one that serves in place of the spec's, else to the newest
     before the spec's. Raises RollbackError."""
-    known = {_name(item): item for item in revisions if _name(item)}
+    own = (item for item in revisions if raw.text(raw.controller(item), "uid") == raw.uid(deployment))
+    known = {_name(item): item for item in own if _name(item)}
     newest_first = [name for _, name, _ in history(known.values())]
     if not newest_first:
         raise RollbackError("it has no revision yet; the operator has made no plan for it")

@@ -185,7 +185,7 @@ class Stage:
         return [pod for pod in self.pods() if raw.text(pod, "status", "phase") == "Pending" and _is_placed(pod)]
 
     def _bind(self, pod: Raw) -> None:
-        node = pinned_node(pod)
+        node = pinned_node(pod) or self._chosen(pod)
         key = ("Pod", raw.name(pod))
         if node in self.nodes and self.fits(node, pod):
             bound = {"spec": {"nodeName": node}, "status": {"phase": "Pending", "conditions": [_condition("True")]}}
@@ -197,6 +197,22 @@ class Stage:
             "lastTransitionTime": self.now.isoformat(),
         }
         self._merge(key, {"status": {"phase": "Pending", "conditions": [said]}})
+
+    def _chosen(self, pod: Raw) -> str:
+        """Where a pod goes that is pinned to no node: the first that takes it, else one that an autoscaler brings."""
+        selector = raw.mapping(pod, "spec", "nodeSelector")
+        group = {_replica(other): raw.text(other, "spec", "nodeName") for other in self.pods()}
+        apart = {on for replica, on in group.items() if replica[:2] == _replica(pod)[:2]}
+        for name in sorted(self.nodes.keys() - apart):
+            if selector.items() <= node_entry(self.nodes[name]).labels.items() and self.fits(name, pod):
+                return name
+        kind = next((kind for kind in self.classes.values() if _brings(kind, selector)), None)
+        if kind is None:
+            return ""
+        self.made += 1
+        name = f"bought-{self.made}"
+        self.nodes[name] = _bought(name, kind, selector)
+        return name
 
     def fits(self, node: str, pod: Raw) -> bool:
         """As the scheduler counts: what is bound, not what somebody means to bind."""
@@ -234,6 +250,8 @@ class Stage:
     def _apply(self, manifest: Mapping[str, Any]) -> None:
         key = str(manifest["kind"]), str(manifest["metadata"]["name"])
         part = {"metadata": {"labels": manifest["metadata"]["labels"]}} if key[0] == "Pod" else manifest
+        if raw.at(part, "spec", "selector") is not None:
+            self._merge(key, {"spec": {"selector": None}})  # it is put whole, not key by key
         self._merge(key, part)
 
     def _merge(self, key: Key, part: Mapping[str, Any]) -> None:
@@ -243,6 +261,39 @@ class Stage:
     def _look_at_labels(self) -> None:
         off = [raw.uid(p) for p in self.pods() if raw.text(p, "metadata", "labels", names.SERVING_LABEL) != "true"]
         self.off_since = {uid: self.off_since.get(uid, self.now) for uid in off}
+
+
+def _replica(pod: Raw) -> tuple[str, str, str]:
+    """Revision, slot and rank."""
+    labels = raw.mapping(pod, "metadata", "labels")
+    revision, slot, rank = (
+        str(labels.get(key)) for key in (names.REVISION_LABEL, names.REPLICA_LABEL, names.RANK_LABEL)
+    )
+    return revision, slot, rank
+
+
+def _brings(kind: Raw, selector: Mapping[str, Any]) -> bool:
+    """An autoscaler brings nodes of this class for pods with this selector."""
+    bought = any(raw.text(supply, "provisioning") == "Autoscaled" for supply in raw.items(kind, "spec", "supplies"))
+    return bought and raw.mapping(kind, "spec", "nodeSelector").items() <= selector.items()
+
+
+def _bought(name: str, kind: Raw, selector: Mapping[str, Any]) -> Raw:
+    """A new node of the class, with host resources in plenty, in one domain with all that are bought."""
+    supply = next(each for each in raw.items(kind, "spec", "supplies") if each.get("provisioning") == "Autoscaled")
+    listed = raw.at(kind, "spec", "topologyKeys")
+    keys = listed if isinstance(listed, list) else ()
+    accelerators = {raw.text(kind, "spec", "resourceName"): str(raw.integer(kind, "spec", "acceleratorsPerNode"))}
+    labels = {**dict.fromkeys(map(str, keys), "bought"), **selector, **raw.mapping(supply, "nodeSelector")}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": "1024", "memory": "16Ti", "pods": "110", **accelerators},
+            "conditions": [_condition("True", "Ready")],
+        },
+    }
 
 
 def _merged(base: Any, part: Any) -> Any:

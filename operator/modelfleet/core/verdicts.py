@@ -3,6 +3,7 @@
 No verdict reads an earlier condition, and no sentence holds a time or a count that moves by itself.
 """
 
+from modelfleet.api.acceleratorclass import Provisioning
 from modelfleet.api.conditions import ConditionStatus, ConditionType
 from modelfleet.api.reasons import Reason
 from modelfleet.core.groups import Replica
@@ -42,6 +43,7 @@ def _accepted(s: Situation) -> Verdict:
 def _placed(s: Situation) -> Verdict:
     """
     | no wish | Unknown, NotEvaluated |
+    | a staying pod waits for a node that is to be bought | False, Placing |
     | a staying pod has no node, says the scheduler | False, Unschedulable |
     | pods are missing and the API server refuses them | False, PodsRefused |
     | a replica cannot be placed now (`_unplaced`) | False, that reason |
@@ -53,6 +55,8 @@ def _placed(s: Situation) -> Verdict:
     placed = min(s.wanted, sum(replica.placed and not replica.finished for replica in s.staying))
     count = f"{placed} of {s.wanted} replicas have a node"
     stuck = _unschedulable(s)
+    if stuck is not None and _is_bought_for(s, stuck):
+        return no(Reason.PLACING, f"{count}; {_to_come(stuck)}")
     if stuck is not None:
         return no(Reason.UNSCHEDULABLE, f"{count}; {_no_node(stuck)}")
     if s.world.refused and s.step.create:
@@ -134,7 +138,7 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
         return no(Reason.PODS_REFUSED, f"{_refused(s)}{rest}")
     stuck = _unschedulable(s)
     waits = _room_comes(s) or s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and _comes_up(s))
-    if stuck is not None and not waits:
+    if stuck is not None and not (waits or _is_bought_for(s, stuck)):
         return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
     unplaced = _unplaced(s)
     if unplaced is not None and unplaced[0] is Reason.NO_ROOM and not waits:
@@ -188,7 +192,8 @@ def _settling(s: Situation, revision: str) -> Verdict:
         return yes(failed.failure.reason, f"{_why_failed(failed)}; it is started again")
     ready = sum(replica.ready for replica in s.current)
     if not all(replica.placed for replica in s.current):
-        return yes(Reason.PLACING, "the scheduler is choosing nodes")
+        stuck = _unschedulable(s)
+        return yes(Reason.PLACING, _to_come(stuck) if stuck is not None else "the scheduler is choosing nodes")
     if ready < max(s.wanted, len(s.current)) or s.step.on:
         return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
     if s.draining:
@@ -289,6 +294,18 @@ def _no_node(replica: Replica) -> str:
     return f"pod {name} finds no node: {said}; free or add a node that fits, or mend what these words name"
 
 
+def _is_bought_for(s: Situation, replica: Replica) -> bool:
+    """A cluster autoscaler is to bring its node: it is pinned to none, and its class has such a supply."""
+    kind = s.intent.classes.get(s.revision.plan.class_name) if s.revision is not None else None
+    bought = kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
+    return bought and replica.stuck is not None and not replica.stuck.node
+
+
+def _to_come(replica: Replica) -> str:
+    name = replica.stuck.name if replica.stuck else replica.name
+    return f"pod {name} waits for a node that a cluster autoscaler is to bring: {replica.unschedulable.rstrip('. ')}"
+
+
 def _no_way(s: Situation) -> str:
     if s.step.way is Way.BLOCKED and s.spare is not None and not s.spare.missing:
         return "; maxUnavailable is 0, so no old replica makes room: allow 1, or free that much by hand"
@@ -337,6 +354,8 @@ def _way(s: Situation) -> str:
         return "the last old ones finish their requests and end"
     if s.step.way is Way.SURGE and _room_comes(s) and s.placing.shortfalls:
         return "a new replica takes the room of an old one that ends"
+    if s.step.way is Way.SURGE and s.placing.gates:
+        return f"old ones stay while a new replica waits behind the scheduling gate {', '.join(s.placing.gates)}"
     if s.step.way is Way.SURGE:
         return "a new replica comes up before an old one leaves"
     if s.step.way is not Way.DELETE_FIRST or s.spare is None:

@@ -78,7 +78,7 @@ def lines(requests: list[dict[str, Any]], loops: list[dict[str, Any]]) -> list[s
     """The section as Markdown, milliseconds measured / simulated."""
     head = [
         "`make bench-engine-model`: requests of real vLLM 0.19 engines (LLMServingSim's public runs, MIT), the same"
-        " arrivals and lengths through the simulator's engine with the planner's constants, none fitted on these."
+        " arrivals and lengths through the simulator's engine with the planner's constants."
         " Milliseconds, measured / simulated; the joint share is compared at limits where 2 to 98 % of the measured"
         " requests are inside.",
         "",

@@ -40,6 +40,7 @@ async def test_a_burst_at_zero_is_held_told_and_answered_in_full_when_workers_st
         wholes = [asyncio.create_task(client.complete()) for _ in range(10)]
         await until(lambda: _holds(activator, 20))
         await until(lambda: activator.pod in api.demand(NAME))
+        await until(lambda: client.told == len(streams))
         async with running_engine(worker, MODEL):
             api.put("endpointslices", workers_slice(NAME, {HERE: worker}))
             streamed, whole = await asyncio.gather(*streams), await asyncio.gather(*wholes)

@@ -11,6 +11,7 @@ import yaml
 
 from builders import manual
 from cli_tables import Captured
+from modelfleet.api import names
 from modelfleet.cli.main import main
 
 NEW, OLD, OLDEST = "b" * 8, "a" * 8, "c" * 8
@@ -18,7 +19,7 @@ SPEC: dict[str, Any] = manual(3, engine={"image": "image:2"})["spec"]
 PINNED = {key: part for key, part in SPEC.items() if key != "scaling"}
 OBJECT: dict[str, Any] = {
     **manual(3),
-    "metadata": {"name": "chat", "namespace": "team", "resourceVersion": "77", "labels": {"team": "red"}},
+    "metadata": {"name": "chat", "namespace": "team", "uid": "u1", "resourceVersion": "77", "labels": {"team": "red"}},
     "spec": SPEC,
     "status": {"plan": {"revision": NEW}},
 }
@@ -28,7 +29,17 @@ def revision(name: str, number: int, image: str | None) -> dict[str, Any]:
     data: dict[str, Any] = {"inputs": name + "0" * 56, "plan": {}}
     if image is not None:
         data["spec"] = {**PINNED, "engine": {"image": image}}
-    return {"metadata": {"name": f"chat-{name}"}, "revision": number, "data": data}
+    return {"metadata": {"name": f"chat-{name}", "ownerReferences": [owner("u1")]}, "revision": number, "data": data}
+
+
+def owner(uid: str, name: str = "chat") -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.DEPLOYMENT_KIND,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+    }
 
 
 REVISIONS = [revision(OLDEST, 1, "image:0"), revision(OLD, 2, "image:1"), revision(NEW, 3, "image:2")]
@@ -169,3 +180,31 @@ def test_the_history_says_what_can_be_gone_back_to(kubectl, capsys: Captured) ->
         ["3", NEW, "yes"],
         ["1", OLD, "no, an older version made it"],
     ]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param([owner("u0")], id="an earlier object of the name"),
+        pytest.param([owner("u2", "other")], id="another ModelDeployment"),
+        pytest.param([], id="nobody"),
+    ],
+)
+def test_a_revision_of_somebody_else_under_our_label_is_nothing_to_go_back_to(
+    kubectl, capsys: Captured, of: Any
+) -> None:
+    foreign = copy.deepcopy(REVISIONS[1])
+    foreign["metadata"]["ownerReferences"] = of
+    kubectl(revisions=[foreign, REVISIONS[2]])
+    status, _, err = run(capsys, "rollback", "chat")
+    assert (status, err) == (
+        1,
+        f"modelfleet rollback: chat: {NEW} is its only revision, so there is none to go back to\n",
+    )
+
+
+@pytest.mark.parametrize("found", [5, [5, {"data": {"inputs": 7}}]], ids=["no list", "no revisions"])
+def test_an_answer_that_lists_no_revisions_is_told(kubectl, capsys: Captured, found: Any) -> None:
+    kubectl(revisions=found)
+    status, _, err = run(capsys, "rollback", "chat")
+    assert (status, err.startswith("modelfleet rollback: chat: it has no revision yet")) == (1, True)

@@ -100,6 +100,21 @@ def test_a_state_where_nothing_changes_has_one_frame(files, capsys: Captured) ->
     assert told[1:3] == [" 0 a0 a1 serve", "   Settled: 2 of 2 replicas of revision " + told[0].split()[-1] + " serve"]
 
 
+@pytest.mark.parametrize("layout", [{"tensor": 1}, {"tensor": 1, "pipeline": 2}], ids=["single pods", "groups"])
+def test_an_autoscaler_brings_what_is_asked_for(files, capsys: Captured, layout: dict[str, int]) -> None:
+    supply = {"name": "cloud", "provisioning": "Autoscaled", "nodeSelector": {"pool": "cloud"}}
+    kind = accelerator_class(acceleratorsPerNode=1, supplies=[supply], topologyKeys=["example.com/block"])
+    small = {
+        "kind": "Node",
+        "metadata": {"name": "small"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    deployment = merged(applied(2, "image:1"), {"spec": {"parallelism": layout}})
+    _, told, _ = preview(capsys, files(deployment=deployment, of=kind, state={"kind": "List", "items": [small]}))
+    assert told[-2].strip() == "2 a0 a1 serve"
+    assert len(told) < 12
+
+
 def test_a_class_of_the_catalogue_needs_the_model_s_config(files, capsys: Captured) -> None:
     of = merged(applied(1, "image:1"), {"spec": {"accelerators": {"classes": ["h100-sxm"]}}})
     _, told, _ = preview(capsys, files(deployment=of))

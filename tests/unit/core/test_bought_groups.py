@@ -106,3 +106,30 @@ def test_a_rank_that_is_missing_of_a_bought_group_is_asked_for_as_the_others_wer
     assert wrote(fleet.reconcile().effects) == ["create 1"]
     assert fleet.objects["Pod", name]["spec"] == made["spec"]
     assert wrote(plan(fleet.world()).effects) == []
+
+
+@pytest.mark.parametrize("limit", [2, None], ids=["at its limit", "without a limit"])
+def test_a_rollout_goes_in_place_where_no_more_may_be_bought(limit: int | None):
+    supply = [{**CLOUD[0], "limit": limit}] if limit else CLOUD
+    kind = accelerator_class(acceleratorsPerNode=1, supplies=supply)
+    fleet = Fleet(manual(2, engine={"image": "image:1"}), {"cpu": kind}, machines=("n1", "n2"), room=1)
+    fleet.settle()
+    fleet.deployment["spec"]["engine"] = {"image": "image:2"}
+    told = set()
+    for _ in range(40):
+        told.add(condition(fleet.reconcile().status, "Progressing")[2])
+        fleet.tick()
+    assert {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()} == {"image:2"}
+    assert fleet.serving() == 2
+    assert any("at most 1 of 2 leave first" in each for each in told)
+
+
+def test_a_pod_that_waits_for_a_bought_node_is_on_its_way():
+    fleet = bought({"tensor": 2})
+    fleet.reconcile()
+    fleet.tick()
+    status = fleet.reconcile().status
+    assert condition(status, "Progressing")[:2] == ("True", "Placing")
+    assert condition(status, "Placed")[:2] == ("False", "Placing")
+    assert "waits for a node that a cluster autoscaler is to bring: 0/1 nodes" in condition(status, "Progressing")[2]
+    assert condition(status, "Available")[1] == "Unschedulable"

@@ -1,7 +1,6 @@
-"""Replicas on cordoned nodes, and what the end of one frees."""
+"""Replicas on cordoned nodes."""
 
-from modelfleet.core.cordon import freed, on_cordoned_nodes
-from modelfleet.core.drain import Work
+from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.groups import Replica, alone
 from modelfleet.core.placement.view import ClusterView, NodeView
 from scenes import NEW, pod
@@ -26,13 +25,3 @@ def test_a_replica_with_any_pod_on_a_cordoned_node_must_leave() -> None:
 
 def test_nothing_must_leave_while_the_nodes_are_not_known() -> None:
     assert on_cordoned_nodes(None, (GROUP,)) == {}
-    assert freed(None, (GROUP,), "gpu") == {}
-
-
-def test_the_nodes_that_nobody_else_uses_are_freed_whole() -> None:
-    cluster = ClusterView(nodes=(node("a", 0), node("b", 0), node("c", 6), node("d", 7)))
-    shared, single = alone(pod(0, node="c", requests={"gpu": 1.0})), alone(pod(1, node="d", requests={"gpu": 1.0}))
-    assert freed(cluster, (GROUP, shared, single), "gpu") == {
-        GROUP.uid: Work(whole_nodes=2),
-        single.uid: Work(whole_nodes=1),
-    }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import Fleet, condition
+from builders import Fleet, condition, manual
 from group_worlds import grouped, members, wrote
 from modelfleet.core.effects import Lift, Outcome
 from modelfleet.core.placement.affinity import required_terms
@@ -145,3 +145,15 @@ def test_what_the_plan_says_is_nothing_that_others_added():
     (pod,) = fleet.pods().values()
     assert required_terms(pod, pod["spec"]["nodeSelector"]) == ()
     assert wrote(fleet.reconcile().effects) == ["lift 0"]
+
+
+def test_a_rollout_says_which_gate_of_others_it_waits_for():
+    fleet = Fleet(manual(1, engine={"image": "image:1"}))
+    fleet.settle()
+    fleet.deployment["spec"]["engine"] = {"image": "image:2"}
+    fleet.reconcile()
+    new = next(pod for pod in fleet.pods().values() if pod["spec"].get("schedulingGates"))
+    new["spec"]["schedulingGates"].append({"name": "kueue.x-k8s.io/admission"})
+    outcome = fleet.reconcile()
+    assert wrote(outcome.effects) == []
+    assert "waits behind the scheduling gate kueue.x-k8s.io/admission" in condition(outcome.status, "Progressing")[2]

@@ -14,6 +14,7 @@ from modelfleet_worker.memory_log import Listener
 from modelfleet_worker.start_outlook import Heard, Phase, heard
 
 OUT = "ERROR 11-29 17:54:29 [core.py:1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+DUMP = "ERROR 11-29 17:54:29 [dump_input.py:79] Dumping scheduler output for model execution: SchedulerOutput("
 _BAR = """
 import sys, time, pathlib
 print("\\rCapturing CUDA graphs (decode):   0%|  | 0/2", end="", flush=True)
@@ -53,13 +54,29 @@ def test_a_line_that_repeats_what_we_look_for_costs_no_time(text: str) -> None:
     assert time.process_time() - began_s < 1.0, "the worker's probes wait meanwhile"
 
 
-def test_words_of_the_api_server_about_a_request_are_no_memory_that_ran_out() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"(APIServer pid=7) {OUT}", id="in its log"),
+        pytest.param(f"(EngineCore pid=9) {DUMP}[NewRequestData(req_id=cmpl-OutOfMemoryError,", id="the name it chose"),
+        pytest.param(f"(ApiServer_3 pid=7) {OUT}", id="in the log of one of several"),
+        pytest.param(
+            'INFO:     ::ffff:10.0.0.7:53542 - "GET /v1/models?OutOfMemoryError HTTP/1.1" 200 OK', id="asked for"
+        ),
+        pytest.param(
+            'INFO:     10.0.0.7:53542 - "POST /EngineDeadError HTTP/1.1" 404 Not Found', id="asked for in vain"
+        ),
+    ],
+)
+def test_words_of_a_client_are_no_memory_that_ran_out(line: str) -> None:
     evidence, listener = Evidence(), Listener()
     for teller in (evidence, listener):
         teller.forget_start()
-        teller.add(f"(APIServer pid=7) {OUT}")
-    assert listener.said().out_of_memory == ""
+        teller.add(line)
+    assert (listener.said().out_of_memory, listener.said().silent) == ("", False)
     assert evidence.failure(-9, "serving").reason is Reason.ENGINE_DIED
+    assert ("HTTP/1.1" in evidence.log) is False, "requests would crowd out what the engine said last"
+    assert "without a word" not in evidence.failure(1, "serving").message
     for teller in (evidence, listener):
         teller.add(f"(EngineCore pid=9) {OUT}")
     assert listener.said().tried_bytes == 2 << 30

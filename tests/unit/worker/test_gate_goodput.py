@@ -274,3 +274,35 @@ async def test_the_supervisor_s_request_shows_that_the_engine_tells_of_sequences
             http(CHAT, (b"x-modelfleet-supervisor", TOKEN.encode())), client.receive, client.send
         )
         assert (board.read().probes, of(board).arrivals) == (probes, 0)
+
+
+class _Slow:
+    """A client that sends its body in two parts, the second one when it may."""
+
+    def __init__(self) -> None:
+        self.may_send = asyncio.Event()
+        self._parts = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive(self) -> Any:
+        if self._parts:
+            return self._parts.pop()
+        await self.may_send.wait()
+        return {"type": "http.request", "body": b"}", "more_body": False}
+
+
+async def test_a_client_that_has_not_sent_all_of_its_request_waits_for_nothing_and_is_not_late_by_that(
+    board: Board,
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        await engine(Notes())(scope, receive, send)
+
+    client = _Slow()
+    running = asyncio.create_task(Gate(app)(http(CHAT), client.receive, Client().send))
+    await until(lambda: board.read().in_flight == 1)
+    await asyncio.sleep(0.6)  # longer than the promise allows
+    assert (board.read().waiting, board.read().oldest_ns) == (0, 0)
+    client.may_send.set()
+    await running
+    assert ended(board) == {"met": 1}

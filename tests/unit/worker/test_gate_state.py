@@ -15,6 +15,7 @@ from modelfleet_worker.tally import Tally, read_tally
 
 PROMISE = '{"digest": "0123456789ab", "objectives": [{"name": "chat", "ttft_s": 0.5, "tpot_s": 0.05}]}'
 
+CODE = str(Path(str(modelfleet_worker.__file__)).parents[1])
 # A process of its own, as an API server is; `-I -S`: without any package but ours, as in the engine.
 _OTHER = """
 import sys; sys.path.insert(0, sys.argv[1])
@@ -32,8 +33,7 @@ sys.stdin.read()
 def test_counts_of_a_process_that_died_stay_but_nothing_of_it_is_in_flight(tmp_path: Path) -> None:
     board, own = Board(tmp_path), Counter(tmp_path)
     own.begin()
-    code = str(Path(str(modelfleet_worker.__file__)).parents[1])
-    command = [sys.executable, "-I", "-S", "-c", _OTHER, code, str(tmp_path)]
+    command = [sys.executable, "-I", "-S", "-c", _OTHER, CODE, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "counted\n"
@@ -84,33 +84,31 @@ def _counts(board: Board) -> tuple[dict[str, int], int, int]:
     return ended, chat.arrivals, chat.ended[Share.PROMISE][Verdict.FAILED]
 
 
+# It ends before its file operation of a number, as by a kill.
+_CLOSES = """
+import os, sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from modelfleet_worker.gate_state import Board
+left = int(sys.argv[3])
+def hook(event, _):
+    global left
+    if event in ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"):
+        left -= 1
+        if not left:
+            os._exit(9)
+sys.addaudithook(hook)
+Board(Path(sys.argv[2]))
+"""
+
+
 def test_a_kill_at_any_file_operation_while_books_are_closed_counts_nothing_twice(tmp_path: Path) -> None:
-    operations, ended_by_itself = 0, False
-    while not ended_by_itself:
+    operations, code = 0, 9
+    while code == 9:
         operations += 1
         folder = tmp_path / str(operations) / "gate"
         _counted_before(folder)
-        child = os.fork()
-        if not child:
-            _end_before(operations)
-            Board(folder)
-            os._exit(0)
-        ended_by_itself = os.waitpid(child, 0)[1] == 0
-        board = Board(folder)
-        assert _counts(board) == ({"completed": 1, "refused": 1, "server_error": 1}, 3, 3), f"operation {operations}"
+        command = [sys.executable, "-I", "-S", "-c", _CLOSES, CODE, str(folder), str(operations)]
+        code = subprocess.run(command, check=False).returncode
+        assert _counts(Board(folder)) == ({"completed": 1, "refused": 1, "server_error": 1}, 3, 3), operations
         assert os.listdir(folder.parent) == ["gate"]
-    assert operations > 8
-
-
-def _end_before(operation: int) -> None:
-    """This process ends before its file operation of that number."""
-    left = operation
-
-    def hook(event: str, _: object) -> None:
-        nonlocal left
-        if event in ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"):
-            left -= 1
-            if not left:
-                os._exit(1)
-
-    sys.addaudithook(hook)
+    assert (code, operations > 8) == (0, True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from group_process import group, group_plan
-from modelfleet_worker import processes
+from modelfleet_worker import commands, processes
 from worker_process import Worker, free_port, plan_of, running_worker, stand_in
 
 
@@ -73,6 +73,14 @@ def test_a_taken_status_port_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "x", "9" * 5000])
+def test_a_port_that_is_none_is_told_with_what_would_work(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        commands.run(["serve", "--plan=plan.json", f"--status-port={port}"])
+    assert ended.value.code == 2
+    assert "a port from 1 to 65535" in capsys.readouterr().err
+
+
 def test_a_process_whose_name_is_no_text_is_seen_like_others() -> None:
     code = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'caf\\xc3'); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
@@ -90,18 +98,19 @@ def test_a_report_that_waits_for_a_volume_ends_when_it_is_told_to(tmp_path: Path
     command = [sys.executable, "-m", "modelfleet_worker.main", "inspect", str(tmp_path)]
     with subprocess.Popen([*command, f"--termination-log={tmp_path / 'log'}"]) as child:
         try:
-            while _waits_for(child.pid) != "wait_for_partner":
-                time.sleep(0.05)
+            while not _is_in_main(child.pid):
+                time.sleep(0.001)
             child.send_signal(number)
             assert child.wait(30) != 0
         finally:
             child.kill()
 
 
-def _waits_for(pid: int) -> str:
-    """Where in the kernel it sleeps; a FIFO's opener waits for its partner."""
-    text = Path(f"/proc/{pid}/syscall").read_text()
-    return "wait_for_partner" if text.startswith(("257 ", "2 ")) else text
+def _is_in_main(pid: int) -> bool:
+    """Whether it holds SIGTERM back, or has said what it does."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    masks = [int(status.partition(f"{name}:")[2].split()[0], 16) for name in ("SigBlk", "SigCgt")]
+    return any(mask >> (signal.SIGTERM - 1) & 1 for mask in masks)
 
 
 def test_signals_are_held_back_before_anything_is_imported_that_takes_time() -> None:

@@ -24,10 +24,11 @@ from modelfleet_worker.goodput_part import GoodputPart
 from modelfleet_worker.ledger import Request, following, sequence_added
 from modelfleet_worker.parts import Around, Part
 from modelfleet_worker.state import Progress
-from modelfleet_worker.status import Status
+from modelfleet_worker.status import Status, served
 from modelfleet_worker.tally import tally_file
 from modelfleet_worker.watching import watchers
 from modelfleet_worker.words import Words
+from worker_process import free_port
 
 
 @pytest.fixture
@@ -125,6 +126,19 @@ async def test_a_part_without_its_numbers_costs_the_page_nothing_else(tmp_path: 
     assert "modelfleet_worker_in_flight 0.0" in text
 
 
+@pytest.mark.parametrize("sent", [b"\0" * 9000 + b"\r\n\r\n", b"GET /livez HTTP/1.1\r\nX: " + b"a" * 100_000])
+async def test_what_is_no_http_gets_400_and_leaves_no_traceback(
+    tmp_path: Path, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, port = Status("1", Progress(0.0), Board(tmp_path), EngineApi(1, "")), free_port()
+    async with served(status.app(), port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        assert b" 400 " in await reader.readline()
+        writer.close()
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 @pytest.mark.looptime
 async def test_a_watcher_that_broke_watches_again() -> None:
     part = _Breaks()
@@ -171,3 +185,13 @@ def test_a_setting_that_is_no_number_counts_as_not_given(text: str) -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("rchar: 7\nread_bytes: 4096\n", 4096), ("", 0), ("odd", 0), ("read_bytes: x", 0)]
+)
+def test_what_a_process_read_is_none_where_the_kernel_does_not_say(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "io").write_text(text)
+    assert processes.read_bytes(7, tmp_path) == count
+    assert processes.read_bytes(8, tmp_path) == 0

@@ -18,7 +18,7 @@ _PLAIN = re.compile("[!-~]*")
 def check_credentials(secret: Mapping[str, str]) -> None:
     """Raises FetchError; it names the key and never its value."""
     for key in _SENT:
-        wanted = re.compile("[a-z0-9-]*") if key == "region" else _PLAIN
+        wanted = re.compile("[A-Za-z0-9._-]*") if key == "region" else _PLAIN
         if wanted.fullmatch(secret.get(key, "")) is None:
             raise FetchError(
                 Reason.CREDENTIALS_REFUSED,

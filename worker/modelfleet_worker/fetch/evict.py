@@ -4,6 +4,7 @@ Counted are the bytes of whole models and of those on their way. What is taken a
 takes it into use meanwhile.
 """
 
+import logging
 import os
 import shutil
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from pathlib import Path
 from modelfleet_worker.failure import Reason
 from modelfleet_worker.fetch.remote import FetchError
 from modelfleet_worker.fetch.store import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,13 @@ def _evict(store: Store, key: str, now: float) -> bool:
     with store.locked(key) as ours:
         if not ours or store.in_use(key, now):
             return False
-        store.discard(store.model(key))
-        store.discard(store.partial(key))
-        store.discard(store.root / "use" / key)
+        try:
+            store.discard(store.model(key))
+            store.discard(store.partial(key))
+            store.discard(store.root / "use" / key)
+        except PermissionError as error:  # another user's: the others may make room enough
+            _log.warning("the model %s cannot be taken away: %s", key, error)
+            return False
         return True
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from modelfleet_worker.failure import Reason
+from modelfleet_worker.failure import FULL, Reason
 from modelfleet_worker.fetch.remote import FetchError
 from modelfleet_worker.json_fields import parsed
 
@@ -45,7 +45,7 @@ class Store:
             for name in ("models", "partial", "locks", "use", "trash"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             for left in (self.root / "trash").iterdir():
-                shutil.rmtree(left, ignore_errors=True)
+                _remove(left)
         except OSError as error:
             raise FetchError(
                 Reason.DISK_FULL if error.errno in FULL else Reason.FETCH_FAILED,
@@ -115,7 +115,7 @@ class Store:
             folder.rename(aside)
         except FileNotFoundError:
             return
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
 
     def mark(self, key: str, pod: str) -> Path:
         """Where a pod's mark is."""
@@ -190,12 +190,15 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _remove(path: Path) -> None:
+    """What cannot go now goes at the next start."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # it was a folder, and is gone
+        path.unlink(missing_ok=True)
+
+
 def _written(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-FULL = frozenset({28, 122})
-"""ENOSPC and EDQUOT."""

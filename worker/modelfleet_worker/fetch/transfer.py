@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TypeVar
 
-from modelfleet_worker.failure import Reason
+from modelfleet_worker.failure import FULL, Reason
 from modelfleet_worker.fetch.remote import Checksum, FetchError, RemoteFile, Source, TransientError
-from modelfleet_worker.fetch.store import FULL, sync
+from modelfleet_worker.fetch.store import sync
 from modelfleet_worker.fetch.wanted import SAFETENSORS
 from modelfleet_worker.safetensors import read_header, wrong_size
 

@@ -149,3 +149,13 @@ def test_a_store_that_is_not_shared_has_no_marks(tmp_path: Path) -> None:
         assert run(order) is None
     assert list((order.root / "use").iterdir()) == []
     assert json.loads((order.root / "models" / "k1" / ".modelfleet.json").read_text())["withoutChecksum"] == []
+
+
+def test_what_is_no_folder_is_taken_away_like_one(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    (tmp_path / "models" / "junk").write_text("a file")
+    store.discard(tmp_path / "models" / "junk")
+    (tmp_path / "trash" / "left").write_text("of one who was killed")
+    store.prepare()
+    assert not list((tmp_path / "trash").iterdir())
