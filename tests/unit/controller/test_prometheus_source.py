@@ -1,57 +1,32 @@
 """Prometheus as the source of samples: it and the workers themselves give the same samples."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import prometheus_cases
 from fake_prometheus import FakePrometheus
 from modelfleet.controller.metrics.prometheus import Prometheus
-from modelfleet.controller.metrics.sampler import Indirect
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
+from prometheus_cases import CASES, target
 from sampled import KEY, Sampled, worker
-from worker_pages import Numbers, WorkerPage, good
+from worker_pages import good
 
-TARGETS = [{"job": "workers", "instance": f"10.0.0.{index}:8001", "namespace": "team"} for index in range(3)]
-STEPS = [
-    [good(0), good(100, 2, ttft_s=[0.1] * 90 + [0.7] * 12, prompts=[100] * 102, in_flight=4)],
-    [
-        Numbers(),
-        Numbers(arrivals=9, ended={"met": 3, "failed": 1, "aborted": 2}, longer={"met": 3}, answers=[70, 900, 20]),
-    ],
-]
+TARGETS = [target(index) for index in range(3)]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+async def test_what_holds_of_a_real_prometheus_holds_of_the_fake(case):
+    fake = FakePrometheus()
+    async with fake.served():
+        await case(fake)
 
 
 async def ask(fake: FakePrometheus, sampled: Sampled) -> None:
     """One round against it."""
-    async with fake.served() as url:
-        await Indirect(sampled.book, Prometheus(Server(url=url)), 0.0).round()
-
-
-async def test_both_sources_give_the_same_samples():
-    direct, indirect, fake = (
-        Sampled().follow(worker(0), worker(1)),
-        Sampled().follow(worker(0), worker(1)),
-        FakePrometheus(),
-    )
-    for step in range(2):
-        fake.pages = []
-        for index in range(2):
-            page = direct.page(worker(index), STEPS[index][step], waiting=index, steps=40 * step)
-            direct.read(STEPS[index][step], worker(index), waiting=index, steps=40 * step)
-            fake.pages.append((TARGETS[index], page.text, fake.now))
-        await ask(fake, indirect)
-        assert _same(indirect) == _same(direct)
-        for each in (direct, indirect):
-            each.now_s += 60
-        fake.now += 60
-
-
-def _same(sampled: Sampled):
-    """Everything but the clock: the one of the indirect source is the event loop's, which a test does not set."""
-    samples = sampled.book.samples(KEY)
-    return {uid: (pod.failure, [replace(each, at_s=0.0) for each in pod.readings]) for uid, pod in samples.pods.items()}
+    async with fake.served():
+        await prometheus_cases.ask(fake, sampled)
 
 
 async def test_one_query_asks_for_the_whole_fleet():
@@ -65,43 +40,6 @@ async def test_one_query_asks_for_the_whole_fleet():
 async def pages_of(fake: FakePrometheus, server: dict | None = None):
     async with fake.served() as url:
         return await Prometheus(Server(url=url, **(server or {}))).pages()
-
-
-def _page(index: int = 0, **more: object) -> WorkerPage:
-    return replace(Sampled().page(worker(index), good(5)), **more)
-
-
-async def test_the_age_of_a_sample_is_that_of_the_scrape_not_of_the_query():
-    fake = FakePrometheus()
-    fake.pages = [(TARGETS[0], _page().text, fake.now - 42)]
-    (page,) = await pages_of(fake)
-    assert (page.origin.uid, page.age_s) == ("uid-0", pytest.approx(42))
-
-
-async def test_labels_of_the_target_that_are_called_like_ours_do_not_mix_them_up():
-    fake = FakePrometheus()
-    target = {**TARGETS[0], "revision": "of-the-target", "objective": "of-the-target"}
-    fake.pages = [(target, _page().text, fake.now)]
-    plain = FakePrometheus(pages=[(TARGETS[0], _page().text, fake.now)])
-    assert (await pages_of(fake))[0].found == (await pages_of(plain))[0].found
-
-
-async def test_series_of_a_pod_that_is_gone_never_count():
-    sampled, fake = Sampled().follow(worker(1)), FakePrometheus()
-    fake.pages = [(TARGETS[i], sampled.page(worker(i), good(7)).text, fake.now) for i in range(2)]
-    await ask(fake, sampled)
-    samples = sampled.book.samples(KEY)
-    assert (list(samples.pods), samples.gone) == (["uid-1"], ())
-
-
-async def test_of_two_prometheus_behind_one_address_the_newer_sample_counts():
-    sampled, fake = Sampled().follow(worker()), FakePrometheus()
-    for replica, count, age_s in (("a", 5, 20), ("b", 6, 3)):
-        text = sampled.page(worker(), good(count)).text
-        fake.pages.append(({**TARGETS[0], "prometheus_replica": replica}, text, fake.now - age_s))
-    await ask(fake, sampled)
-    (only,) = sampled.book.samples(KEY).pods["uid-0"].readings
-    assert next(iter(only.promises.values()))["interactive"].arrivals == 6
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ of itself (which pod it is of) comes along as a series, so identity does not res
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,7 @@ _OWN = frozenset(
     }
 )
 _EXPORTED = "exported_"
+_MESSAGE = re.compile(r'"error":\s*"([^"\\]+)')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +93,19 @@ class Prometheus:
             answer = self._connect.custom_query(QUERY)
             return tuple(pages(answer))
         except PrometheusApiClientException as error:
-            raise UnreadError(f"Prometheus refuses the query: {' '.join(str(error).split())[:200]}") from error
+            raise UnreadError(f"Prometheus refuses the query: {_words(str(error))}") from error
         except requests.RequestException as error:
             raise UnreadError(f"Prometheus cannot be asked ({type(error).__name__})") from error
         except (OSError, UnicodeDecodeError) as error:
             raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UnreadError("what answers at the address of Prometheus is none") from error
+
+
+def _words(refusal: str) -> str:
+    """What a server says in its refusal: the message in the JSON that Prometheus answers, else all that came."""
+    said = _MESSAGE.search(refusal)
+    return " ".join((said[1] if said is not None else refusal).split())[:200]
 
 
 def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
