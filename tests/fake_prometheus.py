@@ -25,6 +25,7 @@ class FakePrometheus:
     now: float = 1_800_000_000.0
     pages: list[tuple[Mapping[str, str], str, float]] = field(default_factory=list)
     status: int = 200
+    refusal: str = "too many samples"
     queries: list[str] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
 
@@ -55,7 +56,7 @@ class FakePrometheus:
         self.queries.append(request.query["query"])
         self.headers.append(dict(request.headers))
         if self.status != 200:
-            return web.Response(status=self.status, text="too many samples")
+            return web.Response(status=self.status, text=self.refusal)
         assert request.query["query"] == QUERY
         data = {"resultType": "vector", "result": self.vector()}
         return web.json_response({"status": "success", "data": data})

@@ -90,3 +90,7 @@ async def test_one_behind_tls_is_read_with_its_authority_and_not_without(pages: 
         assert found.origin.uid == "uid-80"
         with pytest.raises(UnreadError, match=r"^Prometheus cannot be asked \(SSLError\)$"):
             await Prometheus(Server(url=server.url)).pages()
+        with pytest.raises(
+            UnreadError, match=r"^the certificate authority for Prometheus cannot be read: .*none\.crt$"
+        ):
+            await Prometheus(Server(url=server.url, authority=tmp_path / "none.crt")).pages()

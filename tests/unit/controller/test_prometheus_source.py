@@ -42,17 +42,21 @@ async def pages_of(fake: FakePrometheus, server: dict | None = None):
         return await Prometheus(Server(url=url, **(server or {}))).pages()
 
 
+_TIMED_OUT = '{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}'
+
+
 @pytest.mark.parametrize(
-    ("status", "why"),
+    ("status", "refusal", "why"),
     [
-        pytest.param(422, "Prometheus refuses the query: HTTP Status Code 422 (b'too many samples')", id="refused"),
-        pytest.param(302, "Prometheus refuses the query: HTTP Status Code 302 (b'too many samples')", id="a redirect"),
+        pytest.param(503, _TIMED_OUT, "query timed out in expression evaluation", id="its own words"),
+        pytest.param(403, "who are you?", "HTTP Status Code 403 (b'who are you?')", id="what stands before it"),
+        pytest.param(302, "", "HTTP Status Code 302 (b'')", id="a redirect"),
     ],
 )
-async def test_a_refusal_is_no_data_for_every_worker_and_says_why(status: int, why: str):
-    sampled, fake = Sampled().follow(worker()), FakePrometheus(status=status)
+async def test_a_refusal_is_no_data_for_every_worker_and_says_why(status: int, refusal: str, why: str):
+    sampled, fake = Sampled().follow(worker()), FakePrometheus(status=status, refusal=refusal)
     await ask(fake, sampled)
-    assert sampled.book.samples(KEY).pods["uid-0"].failure == why
+    assert sampled.book.samples(KEY).pods["uid-0"].failure == f"Prometheus refuses the query: {why}"
 
 
 async def test_a_worker_that_prometheus_does_not_know_is_no_data():
@@ -61,11 +65,13 @@ async def test_a_worker_that_prometheus_does_not_know_is_no_data():
     assert sampled.book.samples(KEY).pods["uid-0"].failure == "Prometheus has no series of it"
 
 
-async def test_nobody_there_and_an_unreadable_token_are_sentences(tmp_path: Path):
+async def test_nobody_there_and_unreadable_files_are_sentences(tmp_path: Path):
     with pytest.raises(UnreadError, match="cannot be asked"):
         await Prometheus(Server(url="http://127.0.0.1:1")).pages()
     with pytest.raises(UnreadError, match="the token for Prometheus cannot be read"):
         await pages_of(FakePrometheus(), {"token": tmp_path / "none"})
+    with pytest.raises(UnreadError, match="the certificate authority for Prometheus cannot be read"):
+        await Prometheus(Server(url="https://127.0.0.1:1", authority=tmp_path / "none")).pages()
 
 
 async def test_the_token_is_read_anew_for_each_query(tmp_path: Path):

@@ -86,20 +86,27 @@ class Prometheus:
         return await asyncio.to_thread(self._pages)
 
     def _pages(self) -> tuple[Page, ...]:
+        self._read_files()
         try:
-            if self._server.token is not None:
-                self._connect.headers = {"Authorization": f"Bearer {self._server.token.read_text().strip()}"}
-            self._session.verify = str(self._server.authority) if self._server.authority is not None else True
             answer = self._connect.custom_query(QUERY)
             return tuple(pages(answer))
         except PrometheusApiClientException as error:
             raise UnreadError(f"Prometheus refuses the query: {_words(str(error))}") from error
         except requests.RequestException as error:
             raise UnreadError(f"Prometheus cannot be asked ({type(error).__name__})") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
+        except OSError as error:  # what requests raises for a file that is not there
+            raise UnreadError(f"the certificate authority for Prometheus cannot be read: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UnreadError("what answers at the address of Prometheus is none") from error
+
+    def _read_files(self) -> None:
+        self._session.verify = str(self._server.authority) if self._server.authority is not None else True
+        if self._server.token is None:
+            return
+        try:
+            self._connect.headers = {"Authorization": f"Bearer {self._server.token.read_text().strip()}"}
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
 
 
 def _words(refusal: str) -> str:
