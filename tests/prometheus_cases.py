@@ -97,15 +97,18 @@ async def _same_samples(server: Scraping) -> None:
 
 
 async def _age(server: Scraping) -> None:
-    at = round(server.now - 42)
+    at = int(server.now - 42)
     await server.scrape((target(10), stamped(page(10).text, at)))
     asked = server.now
     age_s = (await pages(server))["uid-10"].age_s
     assert asked - at - _CLOCK_S <= age_s <= server.now - at + _CLOCK_S
+    sampled = Sampled().follow(worker(10))
+    await ask(server, sampled)
+    assert sampled.book.samples(KEY).pods["uid-10"].failure == "Prometheus has not read it for more than 30 s"
 
 
 async def _newest(server: Scraping) -> None:
-    sampled, now = Sampled().follow(worker(20)), round(server.now)
+    sampled, now = Sampled().follow(worker(20)), int(server.now)
     await server.scrape(
         *(
             (target(20, prometheus_replica=replica), stamped(page(20, count).text, now - age_s))
@@ -157,6 +160,18 @@ async def _old_worker(server: Scraping) -> None:
     assert (pods["uid-0"].failure, len(pods["uid-1"].readings)) == ("Prometheus has no series of it", 1)
 
 
+async def _shown_again(server: Scraping) -> None:
+    """A look that fails in between is forgotten with the next that does not."""
+    sampled = Sampled().follow(worker(90))
+    await server.scrape((target(90), stamped(page(90).text, int(server.now))))
+    operator = Indirect(sampled.book, Prometheus(Server(url=server.url)), 0.0)
+    for _ in range(10):
+        await operator.round()
+        pod = sampled.book.samples(KEY).pods["uid-90"]
+        assert (len(pod.readings), pod.failure) == (1, None)
+        sampled.book.fail("uid-90", "cut off")
+
+
 CASES: dict[str, Callable[[Scraping], Awaitable[None]]] = {
     "both sources give the same samples": _same_samples,
     "the age of a sample is that of the scrape not of the query": _age,
@@ -164,5 +179,6 @@ CASES: dict[str, Callable[[Scraping], Awaitable[None]]] = {
     "labels of the target that are called like ours do not mix them up": _colliding_labels,
     "series of a pod that is gone never count": _gone_pod,
     "a target that is no more is no data": _lost_target,
+    "a page that is shown again is the same sample": _shown_again,
     "a worker that does not say which pod it is of is no data": _old_worker,
 }

@@ -54,11 +54,12 @@ _MESSAGE = re.compile(r'"error":\s*"([^"\\]+)')
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The page of one worker as Prometheus read it, `age_s` ago."""
+    """The page of one worker as Prometheus read it, `age_s` ago, which was at `read_at` by its own clock."""
 
     origin: Origin
     found: Mapping[Slot, float]
     age_s: float
+    read_at: float
 
 
 @dataclass
@@ -131,7 +132,7 @@ def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
     for entry in targets.values():
         if entry.read_at is not None:
             age_s = max(0.0, entry.asked_at - entry.read_at)
-            yield Page(origin=origin(entry.found), found=entry.found, age_s=age_s)
+            yield Page(origin=origin(entry.found), found=entry.found, age_s=age_s, read_at=entry.read_at)
 
 
 def _split(metric: Mapping[str, str]) -> tuple[str, dict[str, str], frozenset[tuple[str, str]]]:
