@@ -8,6 +8,7 @@ from modelfleet.controller.metrics.exposition import Exposition
 from modelfleet.controller.metrics.prometheus import Page, Prometheus
 from modelfleet.controller.metrics.sampler import Indirect
 from modelfleet.controller.metrics.settings import Server
+from modelfleet.core.scaling.page import origin, reading
 from sampled import KEY, Sampled, worker
 from worker_pages import Numbers, WorkerPage, good
 
@@ -128,7 +129,9 @@ async def _colliding_labels(server: Scraping) -> None:
     await server.scrape(*scraped.values())
     read = await pages(server)
     for uid, (labelled, text) in scraped.items():
-        assert read[uid].found == Exposition().found(text), labelled
+        plain = Exposition().found(text)
+        assert read[uid].origin == origin(plain), labelled
+        assert reading(read[uid].found, uid, 0.0) == reading(plain, uid, 0.0), labelled
 
 
 async def _gone_pod(server: Scraping) -> None:
