@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -44,8 +44,9 @@ class PageServer:
                 text = pages.texts.get(self.path)
                 self.send_response(404 if text is None else 200)
                 self.send_header("Content-Type", CONTENT_TYPE_LATEST)
-                self.end_headers()
-                self.wfile.write((text or "").encode())
+                with suppress(ConnectionError):  # a server that ends amidst a scrape
+                    self.end_headers()
+                    self.wfile.write((text or "").encode())
 
             def log_message(self, *_: object) -> None:
                 """Says nothing."""
