@@ -92,6 +92,11 @@ e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a ste
 e2e-samples: prepare ## what is measured of a fleet on a real kubelet: whose page it is, a client's own count, a restarted operator
 	@$(BIN)/pytest --thorough -s tests/e2e/test_samples_for_real.py
 
+.PHONY: e2e-prometheus
+e2e-prometheus: setup ## the operator's samples read from a real Prometheus that scrapes real workers (fetches Debian's the first time)
+	@$(PY) -m modelfleet_local prepare --prometheus
+	@$(BIN)/pytest --thorough -s tests/prometheus
+
 .PHONY: e2e-zero
 e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycles, killed activators and operators, a broken image, vLLM
 	@$(BIN)/pytest --thorough -s tests/e2e/test_zero_for_real.py

@@ -16,13 +16,22 @@ _STAMPED = "modelfleet_worker_pod_info"
 
 @dataclass
 class FakePrometheus:
-    """`pages` are (labels of the target, text, when it was read) as of `now`, in seconds since the epoch."""
+    """`pages` are (labels of the target, text, when it was read) as of `now`, in seconds since the epoch.
 
+    tests/prometheus holds it to what a real one does, by the cases of prometheus_cases.py.
+    """
+
+    url: str = ""
     now: float = 1_800_000_000.0
     pages: list[tuple[Mapping[str, str], str, float]] = field(default_factory=list)
     status: int = 200
+    refusal: str = "too many samples"
     queries: list[str] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
+
+    async def scrape(self, *pages: tuple[Mapping[str, str], str]) -> None:
+        """From now on it has read these pages, just now, and no others."""
+        self.pages = [(target, text, self.now) for target, text in pages]
 
     def vector(self) -> list[dict[str, Any]]:
         """What the query gives: the samples, and one stamp a target."""
@@ -40,14 +49,14 @@ class FakePrometheus:
                 )
                 if sample.name == _STAMPED:
                     stamped = {**labels, "modelfleet_stamp": "sample"}
-                    found.append({"metric": stamped, "value": [self.now, f"{at:.3f}"]})
+                    found.append({"metric": stamped, "value": [self.now, f"{float(sample.timestamp or at):.3f}"]})
         return found
 
     async def _answer(self, request: web.Request) -> web.Response:
         self.queries.append(request.query["query"])
         self.headers.append(dict(request.headers))
         if self.status != 200:
-            return web.Response(status=self.status, text="too many samples")
+            return web.Response(status=self.status, text=self.refusal)
         assert request.query["query"] == QUERY
         data = {"resultType": "vector", "result": self.vector()}
         return web.json_response({"status": "success", "data": data})
@@ -61,6 +70,7 @@ class FakePrometheus:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield self.url
         finally:
             await runner.cleanup()

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +93,11 @@ class Worker:
         """A request to the engine's port: POST with a body, else GET."""
         return await self._ask(self._http + path, body, headers)
 
+    @property
+    def status_address(self) -> str:
+        """Host and port of the status port."""
+        return self._status.removeprefix("http://")
+
     async def status(self, path: str) -> Answer:
         """A request to the status port."""
         return await self._ask(self._status + path, None, {})
@@ -153,6 +158,12 @@ class Worker:
     def terminate(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(number)
 
+    def kill(self) -> None:
+        """Ends all its processes at once, as the end of a container does."""
+        for pid in [self.process.pid, *self.below] if self.process.poll() is None else []:
+            if not processes.is_resource_tracker(pid):  # those end by themselves, once they removed the shared memory
+                os.kill(pid, signal.SIGKILL)
+
     @property
     def below(self) -> list[int]:
         """The pids of the engine's processes."""
@@ -190,9 +201,21 @@ def pid_titled(pids: list[int], title: str) -> int:
     return next(pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode()))
 
 
+def in_pod(folder: Path, name: str, uid: str) -> tuple[str, ...]:
+    """What makes a worker believe that it is a container of this pod: a host name, and a file that a kubelet mounts."""
+    hosts = folder / "pods" / uid / "etc-hosts"
+    hosts.parent.mkdir(parents=True)
+    shutil.copy("/etc/hosts", hosts)
+    script = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
+    return ("unshare", "--mount", "--uts", "--", "sh", "-c", script, "sh", str(hosts), name)
+
+
 @asynccontextmanager
-async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
-    """Starts a worker with `plan` (a value, or a text to write as it is); nothing of it is left afterwards."""
+async def running_worker(folder: Path, plan: Any, inside: Sequence[str] = ()) -> AsyncIterator[Worker]:
+    """Starts a worker with `plan` (a value, or a text to write as it is); nothing of it is left afterwards.
+
+    `inside` is what becomes it: a command that is given the worker's as its last arguments, `in_pod` say.
+    """
     folder = folder / "worker"
     (folder / "run").mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_text(plan if isinstance(plan, str) else json.dumps(plan))
@@ -206,7 +229,7 @@ async def running_worker(folder: Path, plan: Any) -> AsyncIterator[Worker]:
     # The engine makes Unix sockets there, whose paths may have 107 bytes.
     scratch = tempfile.mkdtemp(prefix="worker-")
     flags = [f"--scratch-folder={scratch}", *(f"--{name}={folder / file}" for name, file in options.items())]
-    command = [sys.executable, "-m", "modelfleet_worker.main", "serve", *flags]
+    command = [*inside, sys.executable, "-m", "modelfleet_worker.main", "serve", *flags]
     command += [f"--http-port={ports[0]}", f"--status-port={ports[1]}"]
     with (folder / "log").open("wb") as log:
         env = {"PATH": os.environ["PATH"], "VLLM_PORT": "tcp://10.0.0.1:80", "CUDA_VISIBLE_DEVICES": ""}
@@ -228,9 +251,7 @@ async def ending(worker: Worker) -> AsyncIterator[Worker]:
         yield worker
     finally:
         await worker.session.close()
-        for pid in [process.pid, *worker.below] if process.poll() is None else []:
-            if not processes.is_resource_tracker(pid):  # those end by themselves, once they removed the shared memory
-                os.kill(pid, signal.SIGKILL)
+        worker.kill()
         process.wait()
 
 

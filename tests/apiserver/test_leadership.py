@@ -71,7 +71,7 @@ def requests_of(operator, cluster, since=0):
     account = f":{operator.log.stem}"
     lines = cluster.audit_log.read_bytes()[since:].splitlines(keepends=True)
     events = [json.loads(line) for line in lines if line.endswith(b"\n")]
-    return [event for event in events if event["user"]["username"].endswith(account)]
+    return [event for event in events if event["user"].get("username", "").endswith(account)]
 
 
 def writes_of(operator, cluster, since):

@@ -58,7 +58,7 @@ def requests_of(release):
     account = f"system:serviceaccount:{release.namespace}:{release.name}"
     lines = release.cluster.audit_log.read_bytes().splitlines(keepends=True)
     events = [json.loads(line) for line in lines if line.endswith(b"\n")]
-    return [event for event in events if event["user"]["username"] == account]
+    return [event for event in events if event["user"].get("username", "") == account]
 
 
 @pytest.mark.parametrize(

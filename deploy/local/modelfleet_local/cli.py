@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from modelfleet_local import binaries, demo, engine, images, pause
+from modelfleet_local import binaries, demo, engine, images, pause, prometheus
 from modelfleet_local.cluster import Cluster, Options, known_clusters
 from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.existing import ImageSource
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
     prepare = command("prepare", _prepare, "build and cache everything that demo and tests start")
     prepare.add_argument("--gitops", action="store_true", help="build Flux's and Argo CD's controllers instead")
+    prepare.add_argument("--prometheus", action="store_true", help="fetch a Prometheus server instead")
     _demo_options(command("demo", _demo, "a cluster, a model served by vLLM, an answer"))
     up = named(command("up", _up, "start a cluster; heals what an unclean stop left"))
     up.add_argument("--nodes", type=int, default=1, help="real nodes on this machine (default: 1)")
@@ -74,6 +75,9 @@ def _prepare(arguments: argparse.Namespace) -> int:
     say = Clocked()
     if arguments.gitops:
         binaries.Binaries(cache_dir()).ensure(binaries.GITOPS, say)
+    if arguments.prometheus:
+        prometheus.ensure_prometheus(cache_dir(), say)
+    if arguments.gitops or arguments.prometheus:
         return 0
     binaries.Binaries(cache_dir()).ensure(binaries.ALL, say)
     pause.ensure_pause(cache_dir())

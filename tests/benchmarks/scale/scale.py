@@ -181,7 +181,7 @@ def requests(cluster: Cluster, since: int) -> Counter[str]:
             if not line.endswith(b"\n"):
                 break
             event = json.loads(line)
-            if event["user"]["username"].endswith(f":{ACCOUNT}") and event["stage"] == "ResponseComplete":
+            if event["user"].get("username", "").endswith(f":{ACCOUNT}") and event["stage"] == "ResponseComplete":
                 found[f"{event['verb']} {event.get('objectRef', {}).get('resource', event['requestURI'])}"] += 1
     return found
 

@@ -1,57 +1,32 @@
 """Prometheus as the source of samples: it and the workers themselves give the same samples."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import prometheus_cases
 from fake_prometheus import FakePrometheus
 from modelfleet.controller.metrics.prometheus import Prometheus
-from modelfleet.controller.metrics.sampler import Indirect
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
+from prometheus_cases import CASES, target
 from sampled import KEY, Sampled, worker
-from worker_pages import Numbers, WorkerPage, good
+from worker_pages import good
 
-TARGETS = [{"job": "workers", "instance": f"10.0.0.{index}:8001", "namespace": "team"} for index in range(3)]
-STEPS = [
-    [good(0), good(100, 2, ttft_s=[0.1] * 90 + [0.7] * 12, prompts=[100] * 102, in_flight=4)],
-    [
-        Numbers(),
-        Numbers(arrivals=9, ended={"met": 3, "failed": 1, "aborted": 2}, longer={"met": 3}, answers=[70, 900, 20]),
-    ],
-]
+TARGETS = [target(index) for index in range(3)]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+async def test_what_holds_of_a_real_prometheus_holds_of_the_fake(case):
+    fake = FakePrometheus()
+    async with fake.served():
+        await case(fake)
 
 
 async def ask(fake: FakePrometheus, sampled: Sampled) -> None:
     """One round against it."""
-    async with fake.served() as url:
-        await Indirect(sampled.book, Prometheus(Server(url=url)), 0.0).round()
-
-
-async def test_both_sources_give_the_same_samples():
-    direct, indirect, fake = (
-        Sampled().follow(worker(0), worker(1)),
-        Sampled().follow(worker(0), worker(1)),
-        FakePrometheus(),
-    )
-    for step in range(2):
-        fake.pages = []
-        for index in range(2):
-            page = direct.page(worker(index), STEPS[index][step], waiting=index, steps=40 * step)
-            direct.read(STEPS[index][step], worker(index), waiting=index, steps=40 * step)
-            fake.pages.append((TARGETS[index], page.text, fake.now))
-        await ask(fake, indirect)
-        assert _same(indirect) == _same(direct)
-        for each in (direct, indirect):
-            each.now_s += 60
-        fake.now += 60
-
-
-def _same(sampled: Sampled):
-    """Everything but the clock: the one of the indirect source is the event loop's, which a test does not set."""
-    samples = sampled.book.samples(KEY)
-    return {uid: (pod.failure, [replace(each, at_s=0.0) for each in pod.readings]) for uid, pod in samples.pods.items()}
+    async with fake.served():
+        await prometheus_cases.ask(fake, sampled)
 
 
 async def test_one_query_asks_for_the_whole_fleet():
@@ -67,54 +42,21 @@ async def pages_of(fake: FakePrometheus, server: dict | None = None):
         return await Prometheus(Server(url=url, **(server or {}))).pages()
 
 
-def _page(index: int = 0, **more: object) -> WorkerPage:
-    return replace(Sampled().page(worker(index), good(5)), **more)
-
-
-async def test_the_age_of_a_sample_is_that_of_the_scrape_not_of_the_query():
-    fake = FakePrometheus()
-    fake.pages = [(TARGETS[0], _page().text, fake.now - 42)]
-    (page,) = await pages_of(fake)
-    assert (page.origin.uid, page.age_s) == ("uid-0", pytest.approx(42))
-
-
-async def test_labels_of_the_target_that_are_called_like_ours_do_not_mix_them_up():
-    fake = FakePrometheus()
-    target = {**TARGETS[0], "revision": "of-the-target", "objective": "of-the-target"}
-    fake.pages = [(target, _page().text, fake.now)]
-    plain = FakePrometheus(pages=[(TARGETS[0], _page().text, fake.now)])
-    assert (await pages_of(fake))[0].found == (await pages_of(plain))[0].found
-
-
-async def test_series_of_a_pod_that_is_gone_never_count():
-    sampled, fake = Sampled().follow(worker(1)), FakePrometheus()
-    fake.pages = [(TARGETS[i], sampled.page(worker(i), good(7)).text, fake.now) for i in range(2)]
-    await ask(fake, sampled)
-    samples = sampled.book.samples(KEY)
-    assert (list(samples.pods), samples.gone) == (["uid-1"], ())
-
-
-async def test_of_two_prometheus_behind_one_address_the_newer_sample_counts():
-    sampled, fake = Sampled().follow(worker()), FakePrometheus()
-    for replica, count, age_s in (("a", 5, 20), ("b", 6, 3)):
-        text = sampled.page(worker(), good(count)).text
-        fake.pages.append(({**TARGETS[0], "prometheus_replica": replica}, text, fake.now - age_s))
-    await ask(fake, sampled)
-    (only,) = sampled.book.samples(KEY).pods["uid-0"].readings
-    assert next(iter(only.promises.values()))["interactive"].arrivals == 6
+_TIMED_OUT = '{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}'
 
 
 @pytest.mark.parametrize(
-    ("status", "why"),
+    ("status", "refusal", "why"),
     [
-        pytest.param(422, "Prometheus refuses the query: HTTP Status Code 422 (b'too many samples')", id="refused"),
-        pytest.param(302, "Prometheus refuses the query: HTTP Status Code 302 (b'too many samples')", id="a redirect"),
+        pytest.param(503, _TIMED_OUT, "query timed out in expression evaluation", id="its own words"),
+        pytest.param(403, "who are you?", "HTTP Status Code 403 (b'who are you?')", id="what stands before it"),
+        pytest.param(302, "", "HTTP Status Code 302 (b'')", id="a redirect"),
     ],
 )
-async def test_a_refusal_is_no_data_for_every_worker_and_says_why(status: int, why: str):
-    sampled, fake = Sampled().follow(worker()), FakePrometheus(status=status)
+async def test_a_refusal_is_no_data_for_every_worker_and_says_why(status: int, refusal: str, why: str):
+    sampled, fake = Sampled().follow(worker()), FakePrometheus(status=status, refusal=refusal)
     await ask(fake, sampled)
-    assert sampled.book.samples(KEY).pods["uid-0"].failure == why
+    assert sampled.book.samples(KEY).pods["uid-0"].failure == f"Prometheus refuses the query: {why}"
 
 
 async def test_a_worker_that_prometheus_does_not_know_is_no_data():
@@ -123,11 +65,13 @@ async def test_a_worker_that_prometheus_does_not_know_is_no_data():
     assert sampled.book.samples(KEY).pods["uid-0"].failure == "Prometheus has no series of it"
 
 
-async def test_nobody_there_and_an_unreadable_token_are_sentences(tmp_path: Path):
+async def test_nobody_there_and_unreadable_files_are_sentences(tmp_path: Path):
     with pytest.raises(UnreadError, match="cannot be asked"):
         await Prometheus(Server(url="http://127.0.0.1:1")).pages()
     with pytest.raises(UnreadError, match="the token for Prometheus cannot be read"):
         await pages_of(FakePrometheus(), {"token": tmp_path / "none"})
+    with pytest.raises(UnreadError, match="the certificate authority for Prometheus cannot be read"):
+        await Prometheus(Server(url="https://127.0.0.1:1", authority=tmp_path / "none")).pages()
 
 
 async def test_the_token_is_read_anew_for_each_query(tmp_path: Path):

@@ -6,6 +6,7 @@ of itself (which pod it is of) comes along as a series, so identity does not res
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,15 +49,17 @@ _OWN = frozenset(
     }
 )
 _EXPORTED = "exported_"
+_MESSAGE = re.compile(r'"error":\s*"([^"\\]+)')
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The page of one worker as Prometheus read it, `age_s` ago."""
+    """The page of one worker as Prometheus read it, `age_s` ago, which was at `read_at` by its own clock."""
 
     origin: Origin
     found: Mapping[Slot, float]
     age_s: float
+    read_at: float
 
 
 @dataclass
@@ -84,20 +87,33 @@ class Prometheus:
         return await asyncio.to_thread(self._pages)
 
     def _pages(self) -> tuple[Page, ...]:
+        self._read_files()
         try:
-            if self._server.token is not None:
-                self._connect.headers = {"Authorization": f"Bearer {self._server.token.read_text().strip()}"}
-            self._session.verify = str(self._server.authority) if self._server.authority is not None else True
             answer = self._connect.custom_query(QUERY)
             return tuple(pages(answer))
         except PrometheusApiClientException as error:
-            raise UnreadError(f"Prometheus refuses the query: {' '.join(str(error).split())[:200]}") from error
+            raise UnreadError(f"Prometheus refuses the query: {_words(str(error))}") from error
         except requests.RequestException as error:
             raise UnreadError(f"Prometheus cannot be asked ({type(error).__name__})") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
+        except OSError as error:  # what requests raises for a file that is not there
+            raise UnreadError(f"the certificate authority for Prometheus cannot be read: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UnreadError("what answers at the address of Prometheus is none") from error
+
+    def _read_files(self) -> None:
+        self._session.verify = str(self._server.authority) if self._server.authority is not None else True
+        if self._server.token is None:
+            return
+        try:
+            self._connect.headers = {"Authorization": f"Bearer {self._server.token.read_text().strip()}"}
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
+
+
+def _words(refusal: str) -> str:
+    """What a server says in its refusal: the message in the JSON that Prometheus answers, else all that came."""
+    said = _MESSAGE.search(refusal)
+    return " ".join((said[1] if said is not None else refusal).split())[:200]
 
 
 def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
@@ -116,7 +132,7 @@ def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
     for entry in targets.values():
         if entry.read_at is not None:
             age_s = max(0.0, entry.asked_at - entry.read_at)
-            yield Page(origin=origin(entry.found), found=entry.found, age_s=age_s)
+            yield Page(origin=origin(entry.found), found=entry.found, age_s=age_s, read_at=entry.read_at)
 
 
 def _split(metric: Mapping[str, str]) -> tuple[str, dict[str, str], frozenset[tuple[str, str]]]:

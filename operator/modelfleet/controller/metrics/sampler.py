@@ -18,6 +18,7 @@ from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
+from modelfleet.core.scaling.samples import FRESH_S
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ WAKES_PER_S = 10.0
 """Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
 turn of each comes every 100 s."""
 
+OLD = f"Prometheus has not read it for more than {FRESH_S:g} s"
+"""It shows what it has for five minutes when it scrapes no more; that says nothing about now."""
 
 _TELL_S = 60.0
 
@@ -136,6 +139,7 @@ class Indirect:
         self._book, self._fleet, self._interval_s = book, fleet, interval_s
         self.tally = tally or Tally()
         self._trouble = ""
+        self._moments: dict[str, tuple[float, float]] = {}  # by uid: when its page was read, by Prometheus and by us
 
     async def run(self) -> None:
         """Rounds without end."""
@@ -159,15 +163,23 @@ class Indirect:
             return
         self._tell("")
         by_uid = _newest(pages)
+        self._moments = {uid: self._moment(uid, page, asked_s) for uid, page in by_uid.items()}
         for worker in self._book.workers:
             page = by_uid.get(worker.uid)
             why = "Prometheus has no series of it" if page is None else None
             if page is not None:
-                why = self._book.take(worker, page.found, asked_s - page.age_s)
+                why = self._book.take(worker, page.found, self._moments[worker.uid][1])
+                if why is None and page.age_s > FRESH_S:
+                    why = OLD
             if why is None:
                 self.tally.read += 1
             else:
                 self._failed(worker, why)
+
+    def _moment(self, uid: str, page: Page, asked_s: float) -> tuple[float, float]:
+        """When a page was read. The same for a page that is shown again, though the query took another time."""
+        known = self._moments.get(uid)
+        return known if known is not None and known[0] == page.read_at else (page.read_at, asked_s - page.age_s)
 
     def _failed(self, worker: Worker, why: str) -> None:
         self.tally.failed += 1

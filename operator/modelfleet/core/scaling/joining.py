@@ -30,7 +30,7 @@ class Series:
         before, promises = self.pod.last, self.promises
         if self.page is not None and before is not None:
             if page.at_s <= before.at_s:
-                return self  # the same sample again, or an older one
+                return replace(self, pod=replace(self.pod, failure=None))  # the same sample again, or an older one
             if _promises_fell(self.page.promises, page.promises):
                 promises = before.promises
         joined = page

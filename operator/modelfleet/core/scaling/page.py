@@ -88,7 +88,8 @@ def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
         return Slot(_WORKER[name])
     if name in _LABELLED:
         part, label = _LABELLED[name]
-        return Slot(part, detail=labels.get(label, ""), objective=labels.get("worker_pod_uid", ""))
+        uid = labels.get("worker_pod_uid", "") if part == "origin" else ""
+        return Slot(part, detail=labels.get(label, ""), objective=uid)
     promise, objective = labels.get("promise", ""), labels.get("objective", "")
     match name:
         case "modelfleet_goodput_arrivals_total":
@@ -100,8 +101,10 @@ def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
         case "modelfleet_goodput_apart_total":
             return Slot(labels.get("apart", ""), promise, objective, labels.get("outcome", ""))
     stem, _, end = name.rpartition("_")
-    if stem in _HISTOGRAMS and end in ("bucket", "sum"):
-        return Slot(f"{_HISTOGRAMS[stem]}.{end}", promise, objective, labels.get("le", ""))
+    if stem in _HISTOGRAMS and end == "bucket":
+        return Slot(f"{_HISTOGRAMS[stem]}.bucket", promise, objective, labels.get("le", ""))
+    if stem in _HISTOGRAMS and end == "sum":  # an `le` on it is a label of Prometheus' target
+        return Slot(f"{_HISTOGRAMS[stem]}.sum", promise, objective)
     return None
 
 
