@@ -71,8 +71,7 @@ def overhead(results: Mapping[str, Any]) -> list[str]:
         "## What the worker's layers cost",
         f"`make bench-overhead`: one engine behind supervisor, gate and plugin, one bare, side by side;"
         f" {results['pairs']} interleaved pairs of blocks of {block['requests']} streamed requests,",
-        f"each of {block['sequences']} sequences of {block['tokens']} tokens; engine cores on one processor, all else"
-        f" on the others. Load average of the machine at the end:"
+        f"each of {block['sequences']} sequences of {block['tokens']} tokens. Load average of the machine at the end:"
         f" {results['loadAverage']:.1f}; where that is above its processors, CPU time is",
         "what can be compared. A step of the tiny model takes a few milliseconds, a tenth of a large one's.",
         "",

@@ -2,7 +2,6 @@
 
 Two engines run side by side, one behind our supervisor with gate and plugin, one bare. Blocks of equal requests go to
 one, then to the other, in alternating order. The machine's speed drifts alike for both, so each pair gives a ratio.
-Both engine cores run on one processor and all else on the others: no block depends on where the kernel puts them.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from bench_worker import START_S
 from modelfleet_worker import processes
 from worker_process import NAME, EngineUnderTest, Worker, free_port, plan_of, real_engine, running_worker
 
-PAIRS = int(os.environ.get("BENCH_OVERHEAD_PAIRS", "120"))
+PAIRS = int(os.environ.get("BENCH_OVERHEAD_PAIRS", "24"))
 SEQUENCES, REQUESTS, TOKENS, PROMPT = 8, 2, 64, 128
 """A block: requests one after the other, each of so many sequences, so that the batch is the same in every step
 however the machine shares its processors. Batches that differ would cost more than what is measured."""
@@ -92,26 +91,13 @@ async def measure(folder: Path) -> dict[str, Any]:
         ours = Server(int(worker._http.rpartition(":")[2]), worker.process.pid)
         async with _bare(under_test, folder, worker) as bare:
             await worker.until_ready(START_S)
-            pin((ours.root, bare.root))
-            for server in (ours, bare) * 4:
+            for server in (ours, bare) * 2:
                 await _block(server)
             pairs = []
             for number in range(PAIRS):
                 pairs.append(await _pair(ours, bare, ours_first=number % 2 == 0))
                 print(docs_section.pair(*pairs[-1]), flush=True)
     return _results(pairs) | {"loadAverage": os.getloadavg()[0]}
-
-
-def pin(roots: Sequence[int]) -> None:
-    """The engine cores below `roots` to the last processor; their front ends and this process to the others."""
-    *others, last = sorted(os.sched_getaffinity(0))
-    if not others:
-        raise SystemExit("make bench-overhead needs two processors: one for the engines' cores, one for all else")
-    for root in (os.getpid(), *roots):
-        for pid in {root, *(processes.descendants(root) if root != os.getpid() else ())}:
-            allowed = {last} if _is_core(pid) else set(others)
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), allowed)
 
 
 async def _pair(ours: Server, bare: Server, *, ours_first: bool) -> tuple[Block, Block]:
@@ -153,17 +139,12 @@ def _cpu_s(root: int) -> tuple[float, float]:
     for pid in (root, *processes.descendants(root)):
         try:
             seconds = time.clock_gettime(~pid << 3 | 2)
-            core = _is_core(pid)
+            title = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue  # it ended meanwhile
         total += seconds
-        front += 0.0 if core else seconds
+        front += seconds if not title.startswith(b"VLLM::") else 0.0
     return total, front
-
-
-def _is_core(pid: int) -> bool:
-    """Whether it is an engine core or a worker of one, by the title that vLLM gives it."""
-    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"VLLM::")
 
 
 @asynccontextmanager
