@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from activator_api import deployment
-from activator_process import HERE, free_port
+from activator_process import HERE
 from modelfleet.activator import passing
 from modelfleet.activator.front import Front, Terms
 from modelfleet.activator.line import Line, Surroundings
@@ -19,6 +19,7 @@ from modelfleet.activator.ports import Ports
 from modelfleet.core.activation.holding import Limits
 from modelfleet.core.activation.known import known
 from modelfleet.core.activation.slices import Address
+from worker_process import free_port
 
 NAME, MODEL = "chat", "chat-model"
 TOKEN = "token-of-the-installation"

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import aiohttp
 
 import stand_in_engine
+from worker_process import free_port
 
 PATIENCE_S = 30.0  # for what takes a moment; a test that needs it all has failed
 HERE = "127.0.0.1"
@@ -88,7 +88,7 @@ async def running_engine(port: int, name: str, **knobs: str) -> AsyncIterator[No
     serve = ("-m", "vllm.entrypoints.cli.main", "serve", "model", f"--served-model-name={name}", f"--port={port}")
     with _started([sys.executable, stand_in_engine.__file__, *serve], variables) as process:
         try:
-            await until(lambda: _listens(port))
+            await until(lambda: listens(port))
             yield
         finally:
             process.kill()
@@ -108,20 +108,14 @@ async def until(true: Callable[[], Awaitable[bool]] | Callable[[], bool], patien
             await asyncio.sleep(0.02)
 
 
-async def _listens(port: int) -> bool:
+async def listens(port: int) -> bool:
+    """Whether somebody answers there."""
     try:
         _, writer = await asyncio.open_connection(HERE, port)
     except OSError:
         return False
     writer.close()
     return True
-
-
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as taken:
-        taken.bind((HERE, 0))
-        return int(taken.getsockname()[1])
 
 
 class Client:

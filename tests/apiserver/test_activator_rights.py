@@ -13,13 +13,14 @@ import yaml
 from fleet import Fleet
 from rights import granted, used
 
-from activator_process import Client, clients, free_port, running_activator, until
+from activator_process import Client, clients, running_activator, until
 from modelfleet.api import names
 from modelfleet.controller import credentials
 from modelfleet.controller.cluster import KubernetesCluster, Written
 from modelfleet.controller.resources import SLICES
 from modelfleet_local import Cluster
 from modelfleet_local import fleet as installing
+from worker_process import free_port
 
 POD = "activator-a"
 POD_IP = "192.0.2.1"  # an EndpointSlice takes no loopback address

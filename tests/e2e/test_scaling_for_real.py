@@ -150,6 +150,10 @@ class Watched:
         return found
 
 
+def uids(site: Site) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in site.pods(NAME)}
+
+
 def test_the_number_follows_the_load_names_a_slow_replica_and_survives_a_restart(site: Site) -> None:
     site.apply(deployment(site))
     site.wait_for(NAME, "Progressing", "False", "Settled", timeout_s=300)
@@ -169,8 +173,7 @@ def test_the_number_follows_the_load_names_a_slow_replica_and_survives_a_restart
 
     slow = site.pods(NAME)[0]["metadata"]
     site.run_in_pod(slow["name"], STOPPED_IN_BURSTS)
-    gone = lambda: all(pod["metadata"]["uid"] != slow["uid"] for pod in site.pods(NAME))  # noqa: E731
-    site.wait("the slow replica is replaced", gone, 480)
+    site.wait("the slow replica is replaced", lambda: slow["uid"] not in uids(site), 480)
     notes = site.read("events.events.k8s.io")["items"]
     said = [each["note"] for each in notes if each["reason"] == "SlowReplica"]
     print(said)

@@ -14,12 +14,10 @@ The API server away at the start: it waits, not ready. Away later: it goes on wi
 import asyncio
 import logging
 import resource
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +34,7 @@ from modelfleet.api import names
 from modelfleet.controller import credentials, telemetry
 from modelfleet.controller.cluster import KubernetesCluster, Managers
 from modelfleet.controller.flags import OptionsError
+from modelfleet.controller.process import stop_signal, utc_now
 from modelfleet.controller.resources import DEPLOYMENTS, SLICES
 from modelfleet.controller.streams import KubernetesStreams
 from modelfleet.core.activation import holding
@@ -79,7 +78,7 @@ class Activator:
     def __init__(self, options: Options, token: str) -> None:
         self._options, self._terms = options, Terms(token, options.comment_s)
         self._meter = Meter()
-        self._around = Surroundings(options.pod, options.limits, _now)
+        self._around = Surroundings(options.pod, options.limits, utc_now)
         self._fleet = Fleet(self._around, self._meter, self._ports_changed)
         self._ports_due = asyncio.Event()
         self._deployments: list[Watched] = []
@@ -93,10 +92,10 @@ class Activator:
             return await self._run(stack)
 
     async def _run(self, stack: AsyncExitStack) -> int:
-        options, stop = self._options, _stop_signal()
+        options, stop = self._options, stop_signal()
         cluster = await stack.enter_async_context(await self._cluster())
         await self._watches(stack)
-        demands = Demands(cluster, options.pod, _now, self._meter)
+        demands = Demands(cluster, options.pod, utc_now, self._meter)
         membership = Membership(cluster, options.own, self._meter) if options.own is not None else None
         self._around.changed = demands.changed
         pass_on = passing.Passing(await stack.enter_async_context(passing.session()))
@@ -274,17 +273,6 @@ def _with_files(options: Options) -> Options:
         return options
     _log.warning("at most %d requests are held, because the process may open %d files", fit, most)
     return replace(options, limits=replace(options.limits, requests=fit))
-
-
-def _stop_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 if __name__ == "__main__":

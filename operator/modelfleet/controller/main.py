@@ -15,14 +15,12 @@ import contextlib
 import logging
 import random
 import secrets
-import signal
 import socket
 import sys
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -39,6 +37,7 @@ from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.sampling import Sampling
 from modelfleet.controller.options import Options, OptionsError, parse
 from modelfleet.controller.placer import Placer
+from modelfleet.controller.process import stop_signal, utc_now
 from modelfleet.controller.queue import Backoff, WorkQueue
 from modelfleet.controller.rate import Rate
 from modelfleet.controller.resources import DEPLOYMENTS
@@ -105,7 +104,7 @@ class Operator:
     async def run(self) -> int:
         """Until SIGTERM or SIGINT (0), or until a part ends (1) or the Lease is lost (5). Raises UnusableError."""
         self._began_s = asyncio.get_running_loop().time()
-        stop = _stop_signal()
+        stop = stop_signal()
         runner = await self._serve()
         try:
             configuration = await credentials.load(self._options.kubeconfig)
@@ -144,7 +143,7 @@ class Operator:
             identity = f"{lease.holder or socket.gethostname()}_{secrets.token_hex(4)}"
             rivals = Rivals(cluster, (lease.namespace, lease.name), self._options.namespaces)
             candidate = Candidate(lease.namespace, lease.name, identity)
-            leadership = Elected(cluster, candidate, _now, rivals=rivals)
+            leadership = Elected(cluster, candidate, utc_now, rivals=rivals)
         self._metrics.gauge("leader", "1 in the process that leads, 0 in a standby", lambda: float(leadership.leads))
         self._health.ready.append(lambda: self._unready(leadership))
         return leadership
@@ -188,15 +187,15 @@ class Operator:
 
     async def _operate(self, cluster: Cluster, streams: Streams, leadership: Leadership, stop: asyncio.Event) -> int:
         queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
-        recorder = Recorder(cluster, socket.gethostname(), _now, self._metrics.events_dropped.inc)
+        recorder = Recorder(cluster, socket.gethostname(), utc_now, self._metrics.events_dropped.inc)
         book = Book(asyncio.get_running_loop().time)
         activators = Activators(cluster, self._options.namespaces)
-        gatherer = Gatherer(cluster, self._options.settings, _now, book, activators)
+        gatherer = Gatherer(cluster, self._options.settings, utc_now, book, activators)
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)
         sampling = Sampling(book, self._options.sampling, triggers, self._metrics)
-        numbers = Autoscaler(book.samples, triggers, _now)
-        shell = Shell(Parts(cluster, gatherer, recorder, plan, _now, self._metrics.reconciled, placer, numbers))
+        numbers = Autoscaler(book.samples, triggers, utc_now)
+        shell = Shell(Parts(cluster, gatherer, recorder, plan, utc_now, self._metrics.reconciled, placer, numbers))
         watch = Watch(handlers.registry(triggers, self._noticed), self._options.kubeconfig, self._options.namespaces)
         self._expose(queue, watch)
         self._expose_placer(placer)
@@ -333,17 +332,6 @@ async def _first_end(
         return _End(f"the watch ended: {watch.ended.result()}", 1)
     error = next((task.exception() for task in (*tasks, keeping) if task.done() and not task.cancelled()), None)
     return _End(f"a part of the operator ended: {error!r}", 1)
-
-
-def _stop_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What status tells of scaling to zero. Pure; a report that nothing is decided from."""
 
+from datetime import timedelta
+
 from modelfleet.api.reasons import Reason
 from modelfleet.api.zero_status import Refusal, ZeroState, ZeroStatus
 from modelfleet.core import raw
@@ -36,10 +38,10 @@ def _advice(s: Situation) -> str:
     if wish is None or terms is None or kept is None or s.starts is None:
         return ""
     took = quantiles(tuple(map(total_s, s.starts.by_class.get(wish.plan.class_name, ()))))
-    counted = kept.since is not None and kept.counted_since is not None
+    span = kept.since - kept.counted_since if kept.since and kept.counted_since else timedelta()
     return advice(
         Record(
-            span_s=(kept.since - kept.counted_since).total_seconds() if counted else 0.0,  # type: ignore[operator]
+            span_s=span.total_seconds(),
             at_zero_s=kept.at_zero_s,
             wakes=kept.wakes,
             after_s=terms.after.seconds,

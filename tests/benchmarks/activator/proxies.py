@@ -1,6 +1,5 @@
 """What stands between clients and the engine: nothing, nginx, or the activator; what each process takes."""
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -9,10 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from activator_api import ApiServer, activator_slice, api_server, deployment, workers_slice
-from activator_process import Activator, free_port, running_activator, until
+from activator_process import Activator, listens, running_activator, until
 from benchmarks.activator.traffic import HOST
 from modelfleet.api import names
 from modelfleet_local.paths import cache_dir
+from worker_process import free_port
 
 NAME = "chat"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -106,7 +106,7 @@ async def engine() -> AsyncIterator[int]:
     command = [sys.executable, "-m", "benchmarks.activator.traffic", "engine", str(port)]
     with _started(command) as process:
         try:
-            await listens(port)
+            await until(lambda: listens(port))
             yield port
         finally:
             process.kill()
@@ -114,20 +114,6 @@ async def engine() -> AsyncIterator[int]:
 
 def _started(command: list[str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command)
-
-
-async def listens(port: int) -> None:
-    """Waits until somebody answers there."""
-
-    async def answers() -> bool:
-        try:
-            _, writer = await asyncio.open_connection(HOST, port)
-        except OSError:
-            return False
-        writer.close()
-        return True
-
-    await until(answers)
 
 
 def cpu_s(pids: list[int]) -> float:

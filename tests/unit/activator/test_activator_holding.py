@@ -9,12 +9,13 @@ import pytest
 from aiohttp import web
 
 from activator_door import MODEL, Door, Worker, door, worker
-from activator_process import HERE, Answer, Client, clients, free_port, until
+from activator_process import HERE, Answer, Client, clients, until
 from modelfleet.api import names
 from modelfleet.core.activation import holding
 from modelfleet.core.activation.holding import Limits
 from modelfleet.core.activation.known import Outlook, Refusal
 from modelfleet.core.activation.slices import Address
+from worker_process import free_port
 
 NO_ROOM = Refusal("NoCapacity", "no node has room")
 

@@ -11,8 +11,9 @@ from aiohttp import web
 from yarl import URL
 
 from activator_door import MODEL, TOKEN, Worker, door, worker
-from activator_process import HERE, Client, clients, free_port, until
+from activator_process import HERE, Client, clients, until
 from modelfleet.core.activation.slices import Address
+from worker_process import free_port
 
 CHAT = "/v1/chat/completions"
 

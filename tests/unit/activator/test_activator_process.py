@@ -9,8 +9,9 @@ import aiohttp
 import pytest
 
 from activator_api import ApiServer, activator_slice, api_server, deployment, workers_slice
-from activator_process import HERE, Activator, Client, clients, free_port, running_activator, running_engine, until
+from activator_process import HERE, Activator, Client, clients, running_activator, running_engine, until
 from modelfleet.api import names
+from worker_process import free_port
 
 NAME, MODEL = "chat", "chat-model"
 

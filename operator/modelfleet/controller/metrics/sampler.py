@@ -64,12 +64,7 @@ class Direct:
 
     async def run(self) -> None:
         """Rounds without end."""
-        now = asyncio.get_running_loop().time
-        while True:
-            began_s = now()
-            await self.round()
-            self.tally.round_s = now() - began_s
-            await asyncio.sleep(max(0.0, began_s + self._interval_s - now()))
+        await _rounds(self.round, self._interval_s, self.tally)
 
     async def round(self) -> None:
         """Reads each worker that there is now, each at its place within the interval."""
@@ -143,12 +138,7 @@ class Indirect:
 
     async def run(self) -> None:
         """Rounds without end."""
-        now = asyncio.get_running_loop().time
-        while True:
-            began_s = now()
-            await self.round()
-            self.tally.round_s = now() - began_s
-            await asyncio.sleep(max(0.0, began_s + self._interval_s - now()))
+        await _rounds(self.round, self._interval_s, self.tally)
 
     async def round(self) -> None:
         """One query; what it brings is in the book, and each worker that it does not bring has failed."""
@@ -189,6 +179,16 @@ class Indirect:
         if trouble and trouble != self._trouble:
             _log.warning("no samples: %s", trouble)
         self._trouble = trouble
+
+
+async def _rounds(one: Callable[[], Awaitable[None]], interval_s: float, tally: Tally) -> None:
+    """One round each interval, without end; one that takes longer is followed at once."""
+    now = asyncio.get_running_loop().time
+    while True:
+        began_s = now()
+        await one()
+        tally.round_s = now() - began_s
+        await asyncio.sleep(max(0.0, began_s + interval_s - now()))
 
 
 def _newest(pages: Iterable[Page]) -> dict[str, Page]:
