@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api_bad_values import DURATION
-from api_objects import CLASS, Bad, Good
+from api_objects import ABSENT, CLASS, Bad, Good
 from planner_worlds import FACTS_8B
 
 PERFORMANCE: Mapping[str, Any] = {
@@ -25,6 +25,10 @@ PROFILE: Mapping[str, Any] = {
     },
 }
 
+ONE_RESOURCE = (
+    "a class names exactly one of resourceName (what a device plugin offers) and deviceClassName (devices of Dynamic"
+    " Resource Allocation)"
+)
 POSITIVE = "the quantity must be above zero"
 PRICE = 'a price is a decimal number, zero or above, such as 2 or "2.49"'
 VERSION = "an engine version is numbers with dots, such as 0.32.1; write it in quotes"
@@ -41,6 +45,11 @@ FACTOR = 'a factor is a decimal number above 0 and below 100, such as "1.08"'
 
 PLANNER_GOOD = (
     Good("a class with its performance", PERFORMANCE, CLASS),
+    Good(
+        "a class of devices of Dynamic Resource Allocation",
+        {"spec.resourceName": ABSENT, "spec.deviceClassName": "gpu.example.com"},
+        CLASS,
+    ),
     Good(
         "a class with all that a plan is made from",
         {
@@ -139,6 +148,21 @@ PLANNER_GOOD = (
 )
 
 _CLASSES = (
+    Bad(
+        "a class that is recognised by nothing",
+        {"spec.resourceName": ABSENT},
+        "spec",
+        ONE_RESOURCE,
+        base=CLASS,
+    ),
+    Bad("a class of two names", {"spec.deviceClassName": "gpu.example.com"}, "spec", ONE_RESOURCE, base=CLASS),
+    Bad(
+        "a DeviceClass of a longer name than a resource may have",
+        {"spec.resourceName": ABSENT, "spec.deviceClassName": "g" * 64},
+        "spec.deviceClassName",
+        "at most 63 characters",
+        base=CLASS,
+    ),
     Bad("a class with half of its performance", {"spec.memory": "80Gi"}, "spec.memory", WHOLE, base=CLASS),
     Bad(
         "a class without memory",

@@ -15,6 +15,14 @@ GROUP = f"/apis/{names.API_VERSION}"
 WAIT_S = 60.0
 
 
+_KWOK_CLASS = {
+    "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+    "resourceName": "nvidia.com/gpu",
+    "device": "Cuda",
+    "acceleratorsPerNode": 8,
+}
+
+
 @dataclass
 class Fleet:
     """A user's hands in one namespace: a class of GPU nodes, a claim with models, ModelDeployments."""
@@ -92,18 +100,12 @@ class Fleet:
         )
 
     def create_class(self, **spec: Any) -> None:
-        """The AcceleratorClass of the kwok nodes."""
+        """The AcceleratorClass of the kwok nodes; `spec` replaces its fields, None takes one away."""
         manifest = {
             "apiVersion": names.API_VERSION,
             "kind": names.CLASS_KIND,
             "metadata": {"name": self.class_name},
-            "spec": {
-                "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
-                "resourceName": "nvidia.com/gpu",
-                "device": "Cuda",
-                "acceleratorsPerNode": 8,
-            }
-            | spec,
+            "spec": {name: value for name, value in (_KWOK_CLASS | spec).items() if value is not None},
         }
         self.apply(manifest)
 

@@ -116,6 +116,11 @@ def test_strict_lint_finds_nothing() -> None:
             id="a new class half written",
         ),
         pytest.param(
+            (*IMAGES, "acceleratorClasses.l4.deviceClassName=GPU"),
+            "does not match pattern",
+            id="a DeviceClass in capitals",
+        ),
+        pytest.param(
             (*IMAGES, "catalogue.only={h100}"),
             "catalogue.only: there is no h100 in the catalogue",
             id="an unknown name",
@@ -132,6 +137,16 @@ def test_the_catalogue_can_be_left_out_whole() -> None:
     done = template(*IMAGES, "acceleratorClasses=null", "catalogue.enabled=false")
     assert done.returncode == 0, done.stderr
     assert names.CLASS_KIND not in {document["kind"] for document in yaml.safe_load_all(done.stdout) if document}
+
+
+def test_a_device_class_takes_the_place_of_the_catalogue_s_resource() -> None:
+    done = template(*IMAGES, "acceleratorClasses.l4.deviceClassName=gpu.example.com")
+    found = [
+        document for document in yaml.safe_load_all(done.stdout) if document and document["metadata"]["name"] == "l4"
+    ]
+    assert [(one["spec"]["deviceClassName"], one["spec"].get("resourceName")) for one in found] == [
+        ("gpu.example.com", None)
+    ]
 
 
 def test_no_object_of_the_schema_takes_unknown_values() -> None:
@@ -161,6 +176,8 @@ def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     wanted[resource_key(resources.DEPLOYMENTS)] = read
     wanted[resource_key(resources.CLASSES)] = {"list", "watch"}
     wanted[resource_key(resources.PROFILES)] = {"list"}
+    for devices in (resources.DEVICE_CLASSES, resources.DEVICE_SLICES, resources.DEVICE_CLAIMS):
+        wanted[resource_key(devices)] = {"list", "watch"}
     wanted[resource_key(resources.NODES)] = {"list", "watch"}
     wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
     wanted[resource_key(resources.EVENTS)] = {"get", "create", "patch"}

@@ -5,11 +5,20 @@ from typing import Annotated
 
 from pydantic import Field
 
+from modelfleet.api import names
 from modelfleet.api.kubernetes_types import Metadata, NodeSelector, Tolerations
 from modelfleet.api.quantization import StandardQuantization
 from modelfleet.api.schema import ApiModel, Unique, whole
 from modelfleet.api.sources import NodePath
-from modelfleet.api.strings import ComputeCapability, Currency, DnsLabel, EngineVersion, LabelValue, QualifiedName
+from modelfleet.api.strings import (
+    ComputeCapability,
+    Currency,
+    DeviceClassName,
+    DnsLabel,
+    EngineVersion,
+    LabelValue,
+    QualifiedName,
+)
 from modelfleet.api.values import Duration, PositiveDuration, PositiveQuantity, Price, Quantity
 
 
@@ -110,8 +119,11 @@ class AcceleratorClassSpec(ApiModel):
 
     node_selector: Annotated[dict[QualifiedName, LabelValue], Field(min_length=1, max_length=32)]
     """Labels that all nodes of this class, and only they, carry."""
-    resource_name: QualifiedName
+    resource_name: QualifiedName | None = None
     """The name under which nodes offer the accelerator, such as nvidia.com/gpu."""
+    device_class_name: DeviceClassName | None = None
+    """Instead of resourceName: the DeviceClass of Dynamic Resource Allocation that an accelerator is a device of, such
+    as gpu.example.com. Needs Kubernetes 1.36, whose scheduler claims devices for pods by a resource's name."""
     device: Device = Device.CUDA
     """What the engine runs on: Cuda or Cpu. Default: Cuda."""
     accelerators_per_node: Annotated[int, whole(1, 1024)]
@@ -147,6 +159,13 @@ class AcceleratorClassSpec(ApiModel):
     """What everything on this class is stored in unless an exception brings evidence. Default: no standard."""
     engine_versions: Annotated[tuple[EngineVersion, ...], Field(max_length=16), Unique()] = ()
     """Engine versions that may run on this class. Default: all."""
+
+    @property
+    def requested(self) -> str:
+        """The resource name by which pods request an accelerator."""
+        if self.device_class_name is not None:
+            return names.device_class_resource(str(self.device_class_name))
+        return str(self.resource_name)
 
     @property
     def is_predictable(self) -> bool:

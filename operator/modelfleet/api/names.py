@@ -92,6 +92,14 @@ def pod(deployment: str, revision: str, slot: int, rank: int = 0) -> str:
     return child(deployment, revision, str(slot), *([str(rank)] if rank else []))
 
 
+def device_class_resource(device_class: str) -> str:
+    """The resource name that Kubernetes gives every DeviceClass, by which a pod requests its devices.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
+    """
+    return f"deviceclass.resource.kubernetes.io/{device_class}"
+
+
 def revision(deployment: str, revision_hash: str) -> str:
     """The name of the ControllerRevision, of the plan's ConfigMap, and of the Service by which a group's pods find each
     other."""

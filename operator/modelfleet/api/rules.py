@@ -52,6 +52,14 @@ _FIELDS: tuple[Rule[Any], ...] = (
         "metadata.name",
     ),
     Rule(
+        "class-names-one-resource",
+        AcceleratorClassSpec,
+        "[has(self.resourceName), has(self.deviceClassName)].exists_one(given, given)",
+        lambda it: (it.resource_name is None) != (it.device_class_name is None),
+        "a class names exactly one of resourceName (what a device plugin offers) and deviceClassName (devices of"
+        " Dynamic Resource Allocation)",
+    ),
+    Rule(
         "load-names-one",
         Load,
         "[has(self.requestsPerSecond), has(self.concurrency)].exists_one(given, given)",

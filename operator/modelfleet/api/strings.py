@@ -52,6 +52,13 @@ class ObjectName(Value):
     )
 
 
+class DeviceClassName(ObjectName):
+    """The name of a DeviceClass, as short as the name of a resource, which stands for it."""
+
+    __slots__ = ()
+    max_length = 63
+
+
 class QualifiedName(Value):
     """A label's or a resource's name: `example.com/gpu` or `gpu`."""
 

@@ -158,7 +158,7 @@ def _node(name: str, kind: AcceleratorClass) -> Raw:
         "cpu": "1024",
         "memory": "16Ti",
         "pods": "110",
-        str(kind.spec.resource_name): str(kind.spec.accelerators_per_node),
+        kind.spec.requested: str(kind.spec.accelerators_per_node),
     }
     return {
         "apiVersion": "v1",

@@ -1,7 +1,7 @@
 """One fresh snapshot of a ModelDeployment's world, whole or not at all. I/O: reads only."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -22,6 +22,7 @@ from modelfleet.controller.resources import (
 from modelfleet.controller.triggers import Key
 from modelfleet.core.intent import plans_anew
 from modelfleet.core.measured import measured_part
+from modelfleet.core.placement.devices import DeviceBooks
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.snapshot import Inventory, Raw, Settings, World
 
@@ -43,10 +44,13 @@ class Gatherer:
         now: Callable[[], datetime],
         book: Book | None = None,
         activators: Activators | None = None,
+        devices: DeviceBooks | None = None,
     ) -> None:
-        """`book` is told which pods to read, and has what was read; None where nothing is measured."""
+        """`book` is told which pods to read, and has what was read; None where nothing is measured. `devices` tells
+        what nodes offer beside what they say themselves; None: nothing."""
         self._cluster, self._settings, self._now, self._book = cluster, settings, now, book
         self._activators = activators or Activators(cluster)
+        self._devices = devices or DeviceBooks()
         self._told: dict[Key, tuple[str, float]] = {}
         self._not_serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
@@ -115,7 +119,10 @@ class Gatherer:
     async def _inventory(self, key: Key) -> Inventory:
         """Nodes are many and large: what is kept of each is what a plan is made from."""
         nodes, profiles = await asyncio.gather(self._cluster.list(NODES), self._cluster.list(PROFILES, key.namespace))
-        return Inventory(nodes=tuple(map(_outline, nodes)), profiles=profiles)
+        return Inventory(
+            nodes=tuple(_outline(node, self._devices.offered(node["metadata"]["name"])) for node in nodes),
+            profiles=profiles,
+        )
 
     def _look_for_missed(self, key: Key, pods: tuple[Raw, ...]) -> None:
         """A pod that was listed before and is not now is gone, or its label was edited: it is read by its name."""
@@ -169,9 +176,10 @@ class Gatherer:
         return {uid: now - start for uid, start in since.items()}
 
 
-def _outline(node: Raw) -> Raw:
+def _outline(node: Raw, devices: Mapping[str, int]) -> Raw:
+    offered = {name: str(amount) for name, amount in devices.items()}
     return {
         "metadata": {"name": node["metadata"]["name"], "labels": node["metadata"].get("labels", {})},
         "spec": {"unschedulable": node.get("spec", {}).get("unschedulable", False)},
-        "status": {"allocatable": node.get("status", {}).get("allocatable", {})},
+        "status": {"allocatable": {**offered, **node.get("status", {}).get("allocatable", {})}},
     }

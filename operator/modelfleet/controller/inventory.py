@@ -1,22 +1,24 @@
-"""Every node and every pod that takes room of one, as the cluster tells it: the books that placement reads. I/O: reads.
+"""Every node, every pod that takes room of one, every device: the books that placement reads. I/O: reads.
 
-One list by pages, then a watch, for each of both kinds. Bodies are dropped as they come. The books are used only once
+One list by pages, then a watch, for each kind. Bodies are dropped as they come. The books are used only once
 whole, and not while they are too old; a list anew (410) changes them in place, and what it does not show is gone.
 """
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from modelfleet.controller.cluster import ApiError
-from modelfleet.controller.resources import NODES, PODS, Resource
+from modelfleet.controller.resources import DEVICE_CLAIMS, DEVICE_CLASSES, DEVICE_SLICES, NODES, PODS, Resource
 from modelfleet.controller.streams import Change, GoneError, Streams
 from modelfleet.controller.triggers import Key
 from modelfleet.core import raw
+from modelfleet.core.placement.devices import DeviceBooks, claim_entry, device_class_entry, slice_entry
 from modelfleet.core.placement.ledger import Ledger
-from modelfleet.core.placement.project import NodeEntry, node_entry, pod_entry, pod_key
+from modelfleet.core.placement.project import NodeEntry, PodEntry, node_entry, pod_entry, pod_key
 from modelfleet.core.snapshot import Raw
 
 _log = logging.getLogger(__name__)
@@ -28,12 +30,22 @@ _UNENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _FIRST_S, _MOST_S = 0.5, 15.0
 
 
+_DENIED_S = 300.0
+"""Until devices are asked for again where the cluster does not serve them, or the operator may not read them."""
+
+
 @dataclass
 class _Stream:
-    """How one kind is followed."""
+    """How one kind is followed: `put` takes an object as it is now, `drop` the name of one that is gone, `known` gives
+    all names. One that is `optional` is done without where it is `denied`."""
 
     resource: Resource
     fields: str
+    put: Callable[[Raw], None]
+    drop: Callable[[str], None]
+    known: Callable[[], Iterable[str]]
+    optional: bool = False
+    denied: bool = False
     whole: bool = False
     heard_s: float = 0.0
     version: str = ""
@@ -51,20 +63,24 @@ class Inventory:
     def __init__(
         self, streams: Streams, room_grew: Callable[[], None], keys_concern: Callable[[Iterable[Key]], None]
     ) -> None:
-        self.ledger = Ledger()
+        self.ledger = Ledger(devices=DeviceBooks(_selects))
         self._streams, self._room_grew, self._keys_concern = streams, room_grew, keys_concern
-        self._kinds = (_Stream(NODES, ""), _Stream(PODS, _UNENDED))
+        self._kinds = (
+            _Stream(NODES, "", self._put_node, self._drop_node, lambda: self.ledger.nodes),
+            _Stream(PODS, _UNENDED, self._put_pod, self._drop_pod, lambda: self.ledger.pods),
+            *self._device_kinds(self.ledger.devices),
+        )
         self._now = asyncio.get_running_loop().time
 
     @property
     def whole(self) -> bool:
-        """Both lists were read to their ends."""
+        """All lists were read to their ends."""
         return all(kind.whole for kind in self._kinds)
 
     @property
     def age_s(self) -> float:
-        """Seconds since the quieter of both streams was last heard."""
-        return self._now() - min(kind.heard_s for kind in self._kinds)
+        """Seconds since the quietest stream was last heard."""
+        return self._now() - min(kind.heard_s for kind in self._kinds if not kind.denied)
 
     @property
     def usable(self) -> bool:
@@ -78,14 +94,19 @@ class Inventory:
             return f"the {' and '.join(missing)} of the cluster are not all read yet{self._trouble()}"
         if self.usable:
             return ""
-        return f"the API server has told nothing about nodes and pods for {STALE_S:.0f} s{self._trouble()}"
+        return f"the API server has told nothing about nodes, pods or devices for {STALE_S:.0f} s{self._trouble()}"
 
     def _trouble(self) -> str:
-        told = "; ".join(kind.trouble for kind in self._kinds if kind.trouble)
+        told = "; ".join(kind.trouble for kind in self._kinds if kind.trouble and not kind.denied)
         return f" ({told})" if told else ""
 
+    @property
+    def devices_fault(self) -> str:
+        """Why devices of Dynamic Resource Allocation are not counted; empty where they are."""
+        return "; ".join(kind.trouble for kind in self._kinds if kind.denied)
+
     async def run(self) -> None:
-        """Follows both kinds until cancelled."""
+        """Follows all kinds until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in self._kinds:
                 group.create_task(self._follow(kind))
@@ -102,9 +123,13 @@ class Inventory:
             except GoneError:
                 kind.version = ""
             except ApiError as error:
-                _log.warning("the inventory is put off: %s", error)
-                asked_s = error.retry_after_s
-                self._tell_trouble(kind, str(error))
+                if kind.optional and error.status in (403, 404):
+                    asked_s = _DENIED_S
+                    self._do_without(kind, str(error))
+                else:
+                    _log.warning("the inventory is put off: %s", error)
+                    asked_s = error.retry_after_s
+                    self._tell_trouble(kind, str(error))
             if self._now() - watched_s > _MOST_S:
                 wait_s = _FIRST_S  # it held for a while; how long a list took says nothing
             await asyncio.sleep(max(wait_s, asked_s))
@@ -117,14 +142,14 @@ class Inventory:
         while True:
             page = await self._streams.page(kind.resource, token, kind.fields)
             for item in page.items:
-                seen.add(self._name(kind, item))
-                self._put(kind, item)
+                seen.add(_name(kind.resource, item))
+                kind.put(item)
             token = page.token
             if not token:
                 break
             await asyncio.sleep(0)  # what is due runs between pages
-        for name in self._known(kind) - seen:
-            self._drop(kind, name)
+        for name in set(kind.known()) - seen:
+            kind.drop(name)
         kind.version = page.version
         if not kind.whole:
             _log.info("listed", extra={"kind": kind.resource.kind, "objects": len(seen)})
@@ -137,7 +162,7 @@ class Inventory:
             self._heard(kind)
 
     def _heard(self, kind: _Stream, *, whole: bool = False) -> None:
-        was_usable, kind.heard_s, kind.trouble = self.usable, self._now(), ""
+        was_usable, kind.heard_s, kind.trouble, kind.denied = self.usable, self._now(), "", False
         kind.whole = kind.whole or whole
         if self.usable and not was_usable:
             self._room_grew()
@@ -148,25 +173,24 @@ class Inventory:
         if self.fault() != before:
             self._room_grew()
 
+    def _do_without(self, kind: _Stream, trouble: str) -> None:
+        """What was read of it counts no more; everything else goes on."""
+        if not kind.denied:
+            _log.warning("devices are not counted: %s", trouble)
+        for name in tuple(kind.known()):
+            kind.drop(name)
+        kind.version = ""
+        self._heard(kind, whole=True)
+        kind.trouble, kind.denied = trouble, True
+
     def _apply(self, kind: _Stream, change: Change) -> None:
         if change.type in ("ADDED", "MODIFIED"):
-            self._put(kind, change.object)
+            kind.put(change.object)
         elif change.type == "DELETED":
-            self._drop(kind, self._name(kind, change.object))
+            kind.drop(_name(kind.resource, change.object))
 
-    def _name(self, kind: _Stream, item: Raw) -> str:
-        return raw.name(item) if kind.resource is NODES else pod_key(item)
-
-    def _known(self, kind: _Stream) -> set[str]:
-        return set(self.ledger.nodes if kind.resource is NODES else self.ledger.pods)
-
-    def _put(self, kind: _Stream, item: Raw) -> None:
-        if kind.resource is NODES:
-            self._put_node(raw.name(item), node_entry(item))
-        else:
-            self._put_pod(pod_key(item), item)
-
-    def _put_node(self, name: str, entry: NodeEntry) -> None:
+    def _put_node(self, item: Raw) -> None:
+        name, entry = raw.name(item), node_entry(item)
         before = self.ledger.nodes.get(name)
         if not self.ledger.set_node(name, entry) or not self.whole:
             return
@@ -175,18 +199,47 @@ class Inventory:
         if before is not None and _concerns(before, entry):
             self._tell(name)
 
-    def _put_pod(self, key: str, item: Raw | None) -> None:
+    def _drop_node(self, name: str) -> None:
+        if self.ledger.drop_node(name) and self.whole:
+            self._tell(name)
+
+    def _put_pod(self, item: Raw) -> None:
+        self._set_pod(pod_key(item), pod_entry(item))
+
+    def _drop_pod(self, name: str) -> None:
+        self._set_pod(name, None)
+
+    def _set_pod(self, key: str, after: PodEntry | None) -> None:
         before = self.ledger.pods.get(key)
-        after = None if item is None else pod_entry(item)
         changed = self.ledger.set_pod(key, after)
         if changed and before is not None and self.whole and (after is None or after.node != before.node):
             self._room_grew()
 
-    def _drop(self, kind: _Stream, name: str) -> None:
-        if kind.resource is not NODES:
-            self._put_pod(name, None)
-        elif self.ledger.drop_node(name) and self.whole:
-            self._tell(name)
+    def _device_kinds(self, books: DeviceBooks) -> Iterable[_Stream]:
+        """The three kinds that tell of devices."""
+
+        def stream(
+            resource: Resource,
+            entry: Callable[[Raw], Any],
+            set_entry: Callable[[str, Any], frozenset[str]],
+            known: Callable[[], Mapping[str, Any]],
+        ) -> _Stream:
+            def put(item: Raw) -> None:
+                self._recount(set_entry(_name(resource, item), entry(item)))
+
+            def drop(name: str) -> None:
+                self._recount(set_entry(name, None))
+
+            return _Stream(resource, "", put, drop, known, optional=True)
+
+        yield stream(DEVICE_CLASSES, device_class_entry, books.set_class, lambda: books.classes)
+        yield stream(DEVICE_SLICES, slice_entry, books.set_slice, lambda: books.slices)
+        yield stream(DEVICE_CLAIMS, claim_entry, books.set_claim, lambda: books.claims)
+
+    def _recount(self, nodes: frozenset[str]) -> None:
+        self.ledger.recount(nodes)
+        if nodes and self.whole:
+            self._room_grew()
 
     def _tell(self, node: str) -> None:
         self._keys_concern(Key(*name.split("/", 1)) for name in sorted(self.ledger.deployments_on(node)))
@@ -206,3 +259,14 @@ def _better(before: NodeEntry, after: NodeEntry) -> bool:
 def _concerns(before: NodeEntry, after: NodeEntry) -> bool:
     """Something about the node bears on the pods that stand on it."""
     return (before.ready, before.cordoned, before.taints) != (after.ready, after.cordoned, after.taints)
+
+
+def _name(resource: Resource, item: Raw) -> str:
+    return pod_key(item) if resource.namespaced else raw.name(item)
+
+
+def _selects(expression: str, device: Mapping[str, Any]) -> bool:
+    """CEL takes 26 MiB and a quarter of a second to import, which a cluster without devices need not pay."""
+    from modelfleet.controller.device_selectors import selects
+
+    return selects(expression, device)

@@ -190,9 +190,10 @@ class Operator:
         recorder = Recorder(cluster, socket.gethostname(), utc_now, self._metrics.events_dropped.inc)
         book = Book(asyncio.get_running_loop().time)
         activators = Activators(cluster, self._options.namespaces)
-        gatherer = Gatherer(cluster, self._options.settings, utc_now, book, activators)
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)
+        devices = placer.inventory.ledger.devices
+        gatherer = Gatherer(cluster, self._options.settings, utc_now, book, activators, devices)
         sampling = Sampling(book, self._options.sampling, triggers, self._metrics)
         numbers = Autoscaler(book.samples, triggers, utc_now)
         shell = Shell(Parts(cluster, gatherer, recorder, plan, utc_now, self._metrics.reconciled, placer, numbers))

@@ -7,6 +7,7 @@ decided for pods that are not pinned yet: they are still gated, and are placed a
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import floor
 
 from modelfleet.controller.inventory import Inventory
@@ -46,7 +47,8 @@ class Placer:
             return None
         own = _taking_room(pods)
         age_s = float(floor(self.inventory.age_s / 60) * 60)
-        return self.inventory.ledger.view(str(key), own, age_s)
+        view = self.inventory.ledger.view(str(key), own, age_s)
+        return replace(view, devices_fault=self.inventory.devices_fault)
 
     def fault(self) -> str:
         """Why there is no view, as the end of a sentence; empty where there is one."""

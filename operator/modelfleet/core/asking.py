@@ -139,7 +139,7 @@ def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inv
     return asked.Candidate(
         name=kind.metadata.name,
         hardware=hardware(kind),
-        nodes=None if inventory is None else _rooms(inventory, labels, str(kind.spec.resource_name)),
+        nodes=None if inventory is None else _rooms(inventory, labels, kind.spec.requested),
         supplies=tuple(
             asked.Supply(
                 name=str(each.name),

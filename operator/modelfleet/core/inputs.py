@@ -99,7 +99,7 @@ def _of_class(accelerator: AcceleratorClass) -> dict[str, Any]:
     return {
         "name": accelerator.metadata.name,
         "nodeSelector": {str(key): str(value) for key, value in kind.node_selector.items()},
-        "resourceName": str(kind.resource_name),
+        "resourceName": kind.requested,
         "device": str(kind.device),
         "host": {
             "cpu": host.cpu.canonical if host.cpu else None,

@@ -103,7 +103,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         pipeline=layout.pipeline,
         data=layout.data,
         expert=layout.expert,
-        resource_name=str(kind.resource_name),
+        resource_name=kind.requested,
         accelerators=layout.accelerators,
         nodes=nodes,
         host_cpu=_times(host.cpu, of_member),

@@ -38,20 +38,23 @@ def pod(name: str, on: str = "n1", gpus: int = 1, phase: str = "Running"):
 
 
 class FakeStreams:
-    """Lists in pages of one object; a watch gives what is put into its queue."""
+    """Lists in pages of one object; a watch gives what is put into its queue. No other kinds are served."""
 
-    def __init__(self, nodes, pods) -> None:
-        self.items = {"nodes": list(nodes), "pods": list(pods)}
-        self.queues: dict[str, asyncio.Queue] = {"nodes": asyncio.Queue(), "pods": asyncio.Queue()}
+    def __init__(self, nodes, pods, **others) -> None:
+        self.items = {"nodes": list(nodes), "pods": list(pods), **others}
+        self.queues: dict[str, asyncio.Queue] = {plural: asyncio.Queue() for plural in self.items}
         self.lists: list[str] = []
         self.pods_held = asyncio.Event()
         self.pods_held.set()
         self.refused: ApiError | None = None
-        self.list_s, self.gone = 0.0, False
+        self.list_s, self.gone, self.denied = 0.0, False, 0
         self.watches: list[str] = []
 
     async def page(self, resource, token="", fields=""):
         await asyncio.sleep(self.list_s)
+        if resource.plural not in self.items:
+            self.denied += 1
+            raise ApiError(f"list {resource.plural}: HTTP 404", status=404)
         if resource is not NODES:
             await self.pods_held.wait()
         self.lists += [resource.plural] if not token else []

@@ -9,14 +9,16 @@ they are on two nodes, and the reservation is kept where they are on one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from modelfleet.core.placement.devices import DeviceBooks
 from modelfleet.core.placement.project import NodeEntry, PodEntry, accelerators_of
 from modelfleet.core.placement.view import ClusterView, NodeView, Reservation
 
 
 @dataclass
 class Ledger:
-    """The books of one cluster. `deployment` is everywhere `namespace/name`."""
+    """The books of one cluster. `deployment` is everywhere `namespace/name`. Who changes `devices` tells `recount`."""
 
+    devices: DeviceBooks = field(default_factory=DeviceBooks)
     _nodes: dict[str, NodeEntry] = field(default_factory=dict)
     _pods: dict[str, PodEntry] = field(default_factory=dict)
     _by_node: dict[str, dict[str, PodEntry]] = field(default_factory=dict)
@@ -70,6 +72,11 @@ class Ledger:
             if owner is not None and self._reserved[owner][key].node == entry.node:
                 self._unreserve(owner, key)
         return True
+
+    def recount(self, nodes: Iterable[str]) -> None:
+        """Devices of these nodes have changed, or who holds them."""
+        for name in nodes:
+            self._views.pop(name, None)
 
     def reserve(self, deployment: str, reservations: Iterable[Reservation]) -> None:
         """All that the deployment has decided and that may not be seen yet, instead of what it had reserved before."""
@@ -128,9 +135,16 @@ class Ledger:
         if known is not None:
             return known
         entry = self._nodes[name]
-        free = dict(entry.allocatable)
+        by_key = self._by_node.get(name, {})
+        # What a device plugin offers under a name is what kube-scheduler takes for it on this node.
+        devices = {key: amount for key, amount in self.devices.offered(name).items() if not entry.allocatable.get(key)}
+        allocatable = {**entry.allocatable, **devices} if devices else entry.allocatable
+        free = dict(allocatable)
+        if devices:
+            for key, amount in self.devices.held_by_others(name, by_key).items():
+                free[key] -= amount if key in devices else 0
         held: dict[str, list[int]] = {}
-        here = tuple(self._by_node.get(name, {}).values())
+        here = tuple(by_key.values())
         promised = (one.requests for one in self._reserved_on.get(name, {}).values() if self._counts(one))
         for requests in (*(pod.requests for pod in here), *promised):
             for resource, amount in requests.items():
@@ -140,7 +154,7 @@ class Ledger:
         made = self._views[name] = NodeView(
             name=name,
             labels=entry.labels,
-            allocatable=entry.allocatable,
+            allocatable=allocatable,
             free=free,
             held=_sorted(held),
             movable=tuple(pod.requests for pod in here if pod.deployment and pod.bound and not pod.grouped),

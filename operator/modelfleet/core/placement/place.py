@@ -6,6 +6,7 @@ A group is placed whole or not at all. docs/placement.md tells how a place is ch
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from modelfleet.api import names
 from modelfleet.api.placement import Spread
 from modelfleet.core.placement.affinity import Term
 from modelfleet.core.placement.complete import complete
@@ -25,6 +26,7 @@ class _Call:
     """One call's memory: what is left of each node, which of them a kind of want may use, who was placed where."""
 
     rooms: dict[str, Room]
+    devices_fault: str
     kinds: dict[_Kind, tuple[list[Room], list[Room]]] = field(default_factory=dict)
     placed: dict[str, list[str]] = field(default_factory=dict)
 
@@ -47,7 +49,7 @@ class _Call:
 
 def place(view: ClusterView, wants: Sequence[GroupWant]) -> tuple[Placement | Shortfall, ...]:
     """An answer for each want, in their order; what one got is gone for the next."""
-    call = _Call(rooms(view.nodes))
+    call = _Call(rooms(view.nodes), view.devices_fault)
     return tuple(_place(call, want) for want in wants)
 
 
@@ -70,7 +72,7 @@ def _place(call: _Call, want: GroupWant) -> Placement | Shortfall:
     else:
         answer = _group(want, choose(fitting, seen))
     if answer is None:
-        return _refused(want, found, open_rooms)
+        return _with_fault(_refused(want, found, open_rooms), want, call.devices_fault)
     if isinstance(answer, Placement):
         _take(call, want, answer)
     return answer
@@ -83,6 +85,13 @@ def _refused(want: GroupWant, found: Class, open_rooms: Sequence[Room]) -> Short
         return answer
     proposal = propose(want, open_rooms, answer.would_do[0])
     return answer if proposal is None else replace(answer, sentence=f"{answer.sentence}; {proposal}", proposal=proposal)
+
+
+def _with_fault(answer: Shortfall, want: GroupWant, devices_fault: str) -> Shortfall:
+    """Devices that nobody could read look like none at all."""
+    if not devices_fault or not want.resource.startswith(names.device_class_resource("")):
+        return answer
+    return replace(answer, sentence=f"{answer.sentence}; devices are not counted: {devices_fault}")
 
 
 def _take(call: _Call, want: GroupWant, placement: Placement) -> None:

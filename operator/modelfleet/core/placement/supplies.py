@@ -34,9 +34,7 @@ def may_buy(kind: AcceleratorClass, nodes: Iterable[NodeView], ordered: int, mor
     left, said = -ordered, []
     for supply in bought:
         there = sum(
-            node.allocatable.get(str(kind.spec.resource_name), 0)
-            for node in own
-            if supply_of(kind, node.labels) is supply
+            node.allocatable.get(kind.spec.requested, 0) for node in own if supply_of(kind, node.labels) is supply
         )
         limit = supply.limit or 0
         left += max(0, limit - there)

@@ -49,10 +49,12 @@ class NodeView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """All nodes, by name in order, net of what others have reserved. `age_s`: since the inventory last heard from the
-    API server, rounded by whoever made the view."""
+    API server, rounded by whoever made the view. `devices_fault`: why devices of Dynamic Resource Allocation are not
+    among the amounts; empty where they are."""
 
     nodes: tuple[NodeView, ...]
     age_s: float = 0.0
+    devices_fault: str = ""
 
     def node(self, name: str) -> NodeView | None:
         """The node of this name; None where there is none."""

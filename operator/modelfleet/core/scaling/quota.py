@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import floor
 from typing import Any
 
+from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.plan import Plan
 from modelfleet.core.pods import amount
@@ -30,6 +31,9 @@ def quota_limits(quotas: Iterable[Mapping[str, Any]], plan: Plan, standing: int)
 def _needs(plan: Plan) -> Iterator[tuple[str, float]]:
     """What one replica takes of what quotas count."""
     yield f"requests.{plan.resource_name}", float(plan.accelerators)
+    if plan.resource_name.startswith(names.device_class_resource("")):
+        device_class = plan.resource_name.removeprefix(names.device_class_resource(""))
+        yield f"{device_class}.deviceclass.resource.k8s.io/devices", float(plan.accelerators)
     for key in ("pods", "count/pods"):
         yield key, float(plan.nodes)
     for name, each in (("cpu", plan.host_cpu), ("memory", plan.host_memory)):
