@@ -1,5 +1,6 @@
 """Fake nodes with accelerators: kwok answers for their kubelets, so that pods on them run and become ready at once."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,20 @@ _STAGES = ("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-hea
 _POD_STAGES = ("pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml")
 _POD_CIDR = "10.89.0.0/16"  # addresses that fake pods report; nothing answers there
 _READY_TIMEOUT_S = 60.0
+_OPTIONS = {
+    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+    "kind": "KwokConfiguration",
+    "options": {
+        "podPlayStageParallelism": 32,
+        "nodePlayStageParallelism": 8,
+        "nodeLeaseParallelism": 8,
+        "podsOnNodeSyncParallelism": 1,
+        "nodeLeaseDurationSeconds": 120,
+    },
+}
+"""A file of options takes the place of kwok's defaults as a whole. With its own four pods at a time ten thousand take
+half an hour to become ready, longer than a start may take. A lease is renewed after a quarter of its time, a node
+is given up after 50 s."""
 _RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["nodes/status", "pods/status"], "verbs": ["patch", "update"]},
@@ -67,14 +82,15 @@ def start(env: Environment, api: Api, say: Say) -> None:
     """Starts kwok with a credential that may do only what kwok needs."""
     api.grant(_USER, _RULES)
     stages = env.binaries.module_folder("kwok", "sigs.k8s.io/kwok", say) / "kustomize" / "stage"
+    config = env.paths.state / "kwok.json"
+    config.write_text(json.dumps(_OPTIONS))
     argv = [
         env.program("kwok"),
         f"--kubeconfig={env.kubeconfig('kwok', Identity(_USER))}",
         "--manage-all-nodes=false",
         f"--manage-nodes-with-annotation-selector={_ANNOTATION}=fake",
         f"--cidr={_POD_CIDR}",
-        "--node-lease-duration-seconds=40",
-        *(f"--config={stages / stage}" for stage in (*_STAGES, *_POD_STAGES)),
+        *(f"--config={path}" for path in (config, *(stages / stage for stage in (*_STAGES, *_POD_STAGES)))),
     ]
     env.processes.start(Program("kwok", argv, env={"HOME": str(env.paths.state)}))
 
