@@ -71,12 +71,14 @@ class Health(Part):
         healthy, seen = await asyncio.gather(self._around.api.healthy(), self._engine_numbers(quiet))
         work = counts.in_flight > 0 or not healthy
         found = processes.below(os.getpid())
+        stopped = [process for process in found if process.state == "T"]
         return Look(
             at_s=time.monotonic(),
             work=work,
             numbers=None if seen is None else (float(ended), *seen),
             wanted_s=_wanted_s(process.pid for process in found) if work else None,
-            stopped=tuple(f"{process.name} ({process.pid})" for process in found if process.state == "T"),
+            stopped=tuple(f"{process.name} ({process.pid})" for process in stopped),
+            stopped_wanted_s=_wanted_s(process.pid for process in stopped),
             token=self._answered(),
         )
 

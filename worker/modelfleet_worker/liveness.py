@@ -28,14 +28,16 @@ _GAP_S = 15.0  # this process itself did not run for so long, so it has seen not
 class Look:
     """What was seen at `at_s`. `numbers` move when the engine works; None: they could not be read. `work`: somebody
     waits for an answer. `wanted_s` is how long its processes ran so far or would have if a processor had been free;
-    None: not looked at, infinite: one waits for a disk. `stopped` names those that a signal stopped. `token`: it
-    generated one for us since the last look."""
+    None: not looked at, infinite: one waits for a disk. `stopped` names those that a signal stopped, and
+    `stopped_wanted_s` is the same time of these: it grows only while one is awake. `token`: it generated one for us
+    since the last look."""
 
     at_s: float
     work: bool
     numbers: tuple[float, ...] | None
     wanted_s: float | None
     stopped: tuple[str, ...] = ()
+    stopped_wanted_s: float | None = None
     token: bool = False
 
 
@@ -55,23 +57,24 @@ class Judge:
         self._before: Look | None = None
         self._moved: Look | None = None
         self._still: list[Look] = []
-        self._stopped_since_s: float | None = None
+        self._stopped: Look | None = None
 
     def see(self, look: Look) -> Verdict:
         """The verdict on everything seen so far."""
         before, self._before = self._before, look
         if self._moved is None or before is None or look.at_s - before.at_s > _GAP_S:
-            self._stopped_since_s = None
+            self._stopped = None
             return self._moves(look)
-        return self._stopped(look) or self._stands(look, self._moved)
+        return self._stays_stopped(look) or self._stands(look, self._moved)
 
-    def _stopped(self, look: Look) -> Verdict | None:
+    def _stays_stopped(self, look: Look) -> Verdict | None:
+        """One that is stopped at every look may have been awake between them."""
         if not look.stopped:
-            self._stopped_since_s = None
+            self._stopped = None
             return None
-        if self._stopped_since_s is None:
-            self._stopped_since_s = look.at_s
-        if look.at_s - self._stopped_since_s < STOPPED_S:
+        if self._stopped is None or self._stopped.stopped_wanted_s != look.stopped_wanted_s:
+            self._stopped = look
+        if look.at_s - self._stopped.at_s < STOPPED_S:
             return None
         self.why = f"a signal stopped its process {look.stopped[0]} and nothing woke it"
         return Verdict.HUNG

@@ -106,6 +106,13 @@ def test_a_process_that_is_stopped_and_woken_is_not_given_up() -> None:
         assert judge.see(replace(look, stopped=stopped)) is Verdict.ALIVE
 
 
+def test_a_process_that_ran_between_looks_at_which_it_was_stopped_is_not_given_up() -> None:
+    judge = Judge()
+    for look in looks(120, work=False):
+        woken = replace(look, stopped=("VLLM::Worker (7)",), stopped_wanted_s=look.at_s // 8)
+        assert judge.see(woken) is Verdict.ALIVE
+
+
 def test_a_worker_that_was_frozen_itself_counts_anew() -> None:
     judge = Judge()
     for look in looks(SILENT_S - PERIOD_S):
