@@ -1,6 +1,7 @@
 """Two operators as processes on a real API server: one leads, the other stands by and takes over."""
 
 import json
+import re
 import signal
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -86,6 +87,18 @@ def scaled_by(operator, fleet, replicas):
     assert operator.metric("reconcile_seconds_count") > 0
 
 
+def waited_the_lease_out(operator):
+    """It led once, because the leader before had not renewed for the Lease's 15 s; a busy machine looks later."""
+    (reason,) = [line["message"] for line in operator.lines() if line["message"].startswith("leading")]
+    assert seconds(r"did not renew for (\d+) s", reason) >= 15
+
+
+def seconds(pattern, message):
+    found = re.search(pattern, message)
+    assert found is not None, message
+    return int(found[1])
+
+
 def errors(operator):
     return [line["message"] for line in operator.lines() if line["level"] == "error"]
 
@@ -113,14 +126,13 @@ def test_sigterm_hands_over_at_once(pair, served):
     scaled_by(second, served, 2)
 
 
+@pytest.mark.thorough
 def test_a_leader_that_was_killed_is_followed_once_its_lease_expired(pair, served):
     first, second = pair
     first.kill()
     served.apply(manifest(served, 2))
     wait_leads(second)
-    reasons = [line["message"] for line in second.lines() if line["message"].startswith("leading")]
-    assert len(reasons) == 1
-    assert "did not renew for 15 s" in reasons[0]
+    waited_the_lease_out(second)
     scaled_by(second, served, 2)
 
 
@@ -134,6 +146,7 @@ def test_a_leader_that_was_frozen_amid_its_writes_for_longer_than_its_lease_ends
     since = served.cluster.audit_log.stat().st_size
     first.process.send_signal(signal.SIGCONT)
     assert first.wait() == LOST
+    waited_the_lease_out(second)
     for name in names:
         served.settled(name)
         assert len(served.children("pods", name)) == 1
@@ -180,7 +193,7 @@ def test_a_leader_that_is_cut_off_ends_by_itself_and_the_other_goes_on(wired, ma
     late = [one for one in writes_of(first, fleet.cluster, since) if one["requestReceivedTimestamp"] > cut_at]
     assert late == []
     (line,) = errors(first)
-    assert "could not be renewed for 10 s" in line
+    assert seconds(r"could not be renewed for (\d+) s", line) >= 10
 
 
 def test_an_operator_without_the_right_to_its_lease_is_not_ready_and_says_why(account, namespace, tmp_path):

@@ -11,7 +11,7 @@ import yaml
 from fleet import Fleet
 from operator_process import Operator
 from rights import granted, used
-from role_scenarios import SCENARIOS, Story
+from role_scenarios import Story, play
 
 from cluster_fixtures import own_cluster
 from modelfleet.api import crd
@@ -101,8 +101,7 @@ def operator_ran(hook_ran, served, tmp_path_factory):
     )
     operator.start()
     try:
-        for scenario in SCENARIOS:
-            scenario(Story(own, operator))
+        play(Story(own, operator))
     finally:
         operator.stop()
     return hook_ran
