@@ -11,6 +11,7 @@ import yaml
 from operator_process import Operator, chart_rules
 
 from modelfleet.api import names
+from modelfleet_local.waiting import wait_until
 
 CRDS = [f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL, names.PROFILE_PLURAL)]
 
@@ -97,6 +98,8 @@ def test_a_port_that_is_taken_is_one_sentence(api_server, tmp_path):
 def without_crds(api_server):
     """The cluster lacks our CRDs during the test."""
     api_server.kubectl("delete", "crd", *CRDS, "--wait=true")
+    # The API server stops to serve them a moment after they are gone.
+    wait_until("the end of our API", lambda: not api_server.api.healthy(f"/apis/{names.API_VERSION}"), timeout_s=30)
     yield
     done = crds_apply(api_server.kubeconfig)
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from fleet import Fleet
 from operator_process import Operator
-from rights import granted, used
+from rights import granted, used, wait_holds
 from role_scenarios import Story, play
 
 from cluster_fixtures import own_cluster
@@ -71,6 +71,8 @@ def installation(served, tmp_path_factory):
         rendered = fleet.helm(cluster, "template", RELEASE, str(fleet.CHART), f"--namespace={SYSTEM}", *settings)
         manifests = tuple(item for item in yaml.safe_load_all(rendered) if item and item["kind"] in KINDS)
         fleet.apply(cluster, *manifests)
+        for account in (RELEASE, HOOK):
+            wait_holds(cluster.api, f"{SYSTEM}:{account}", granted(manifests, account))
         yield Installation(cluster, manifests, tmp_path_factory.mktemp("accounts"))
 
 
