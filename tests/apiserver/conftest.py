@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from fleet import Fleet
+from forked_operator import ForkedOperator
 from operator_process import Operator
 from rights import expanded, wait_holds
 
@@ -18,7 +19,7 @@ from modelfleet_local import Cluster
 @pytest.fixture(scope="module")
 def operator(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """One operator for the tests of a module, serving all namespaces."""
-    running = Operator(api_server.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    running = ForkedOperator(api_server.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
     running.start()
     yield running
     assert running.stop() == 0, running.log.read_text()
@@ -29,7 +30,7 @@ def operator(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture
 def own_operator(api_server: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operator]:
     """An operator for one test, which starts and stops it; it serves only the test's namespace."""
-    own = Operator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
+    own = ForkedOperator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
     yield own
     if own.process is not None and own.process.poll() is None:
         own.kill()

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from operator_process import Operator, chart_rules
+from forked_operator import ForkedOperator
+from operator_process import chart_rules
 from tcp_proxy import Wire
 
 from modelfleet_local.waiting import wait_until
@@ -26,7 +27,8 @@ def make(account, namespace, tmp_path):
 
     def operator():
         config = account(chart_rules())
-        made.append(Operator(config, tmp_path / f"{config.stem}.log", (*arguments, f"--lease-name={LEASE}")))
+        log = tmp_path / f"{config.stem}.log"
+        made.append(ForkedOperator(config, log, (*arguments, f"--lease-name={LEASE}")))
         return made[-1]
 
     yield operator
@@ -199,7 +201,7 @@ def test_a_leader_that_is_cut_off_ends_by_itself_and_the_other_goes_on(wired, ma
 def test_an_operator_without_the_right_to_its_lease_is_not_ready_and_says_why(account, namespace, tmp_path):
     rules = [rule for rule in chart_rules() if rule["apiGroups"] != ["coordination.k8s.io"]]
     arguments = ("--leader-elect=true", f"--lease-namespace={namespace}", f"--lease-name={LEASE}")
-    operator = Operator(account(rules), tmp_path / "log", arguments)
+    operator = ForkedOperator(account(rules), tmp_path / "log", arguments)
     operator.start(wait=False)
     try:
         wait_until("its port", operator.finds_port, timeout_s=TAKEOVER_S)

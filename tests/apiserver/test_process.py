@@ -16,6 +16,15 @@ from modelfleet_local.waiting import wait_until
 CRDS = [f"{plural}.{names.GROUP}" for plural in (names.DEPLOYMENT_PLURAL, names.CLASS_PLURAL, names.PROFILE_PLURAL)]
 
 
+@pytest.fixture
+def own_operator(api_server, namespace, tmp_path):
+    """A process of its own, which is not forked as elsewhere."""
+    own = Operator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
+    yield own
+    if own.process is not None and own.process.poll() is None:
+        own.kill()
+
+
 def last_line(operator):
     return operator.lines()[-1]
 

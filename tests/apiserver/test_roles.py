@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from fleet import Fleet
-from operator_process import Operator
+from forked_operator import ForkedOperator
 from rights import granted, used, wait_holds
 from role_scenarios import Story, play
 
@@ -96,7 +96,7 @@ def operator_ran(hook_ran, served, tmp_path_factory):
     own.create_claim()
     own.create_class()
     arguments = ("--leader-elect=true", f"--lease-namespace={SYSTEM}", f"--lease-name={RELEASE}")
-    operator = Operator(
+    operator = ForkedOperator(
         hook_ran.account(RELEASE),
         tmp_path_factory.mktemp("operator") / "log",
         (*arguments, f"--namespaces={','.join(served)}", "--resync-seconds=5"),
