@@ -151,13 +151,19 @@ def test_a_rollout_under_load_loses_no_request(shelf, deployment, installation):
     shelf.apply(manifest)
     name = name_of(manifest)
     shelf.wait_for(name, "Ready", "True")
+    before = shelf.read("mdep", name)["status"]["plan"]["revision"]
     stand_in_installation.turn(installation, STAND_IN_TOKEN_S="0.02")
     load = subprocess.Popen(
         shelf.load_argv(name, seconds=600), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     shelf.apply(deployment(model={"source": "pvc://shelf/good", "maxContextTokens": 2048}))
-    shelf.wait_for(name, "Progressing", "True", "RollingOut", timeout_s=30)
-    shelf.wait_for(name, "Progressing", "False", "Settled")
+
+    def rolled_out():
+        status = shelf.read("mdep", name)["status"]
+        said = {each["type"]: each["reason"] for each in status["conditions"]}
+        return status["plan"]["revision"] != before and said["Progressing"] == "Settled"
+
+    shelf.wait("the new revision alone", rolled_out)
     counts = json.loads(load.communicate("stop")[0])
     assert counts["failed"] == [], counts
     assert counts["answered"] > 20
