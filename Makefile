@@ -69,7 +69,7 @@ e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the
 	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
 
 .PHONY: e2e-memory
-e2e-memory: prepare ## every cause of a death for lack of memory, and of other deaths, provoked on the real engine (root)
+e2e-memory: prepare ## every cause of a death for lack of memory, and of other deaths, provoked on the real engine (root); its contract
 	@$(BIN)/pytest --thorough -q -s tests/engine/test_memory_faults.py tests/engine/test_contract.py
 
 .PHONY: e2e-drain
