@@ -7,7 +7,7 @@ from modelfleet_local.errors import LocalClusterError
 
 _PAUSE_S = 0.1
 _PATIENCE = 0.02
-"""Of the time so far, added to a pause: asking (often by kubectl) takes processor time that a slow start itself needs."""
+"""Of the time so far, added to a pause: asking (often by kubectl) takes processor time that a slow start needs."""
 
 
 def wait_until(
