@@ -54,7 +54,7 @@ soak: setup ## fuzzes a million objects, plays 10,000 fleets in trouble, an hour
 
 .PHONY: e2e-kills
 e2e-kills: prepare ## the operator killed at 50 moments of a fleet's life, two operators with a bouncing Lease, every crash point
-	@$(BIN)/pytest --thorough -s tests/apiserver/test_kills.py tests/unit/controller/test_crash_points.py
+	@$(BIN)/pytest --thorough -s tests/apiserver/test_kills.py tests/apiserver/test_leadership.py tests/unit/controller/test_crash_points.py
 
 .PHONY: e2e-faults
 e2e-faults: prepare ## every fault of a proxy between operator and API server (20 minutes)
@@ -69,8 +69,8 @@ e2e-restarts: prepare ## etcd, API server and kubelet killed in a rollout of the
 	@$(BIN)/pytest --thorough -s tests/e2e/test_restarts.py
 
 .PHONY: e2e-memory
-e2e-memory: prepare ## every cause of a death for lack of memory, and of other deaths, provoked on the real engine (root)
-	@$(BIN)/pytest --thorough -q -s tests/engine/test_memory_faults.py
+e2e-memory: prepare ## every cause of a death for lack of memory, and of other deaths, provoked on the real engine (root); its contract
+	@$(BIN)/pytest --thorough -q -s tests/engine/test_memory_faults.py tests/engine/test_contract.py
 
 .PHONY: e2e-drain
 e2e-drain: prepare ## drains as clients see them, SIGTERM at every moment of a start, engines that hang

@@ -91,11 +91,11 @@ async def running_engine(port: int, name: str, **knobs: str) -> AsyncIterator[No
             await until(lambda: listens(port))
             yield
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # its worker outlives it otherwise
 
 
 def _started(command: list[str], variables: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(command, env=variables)
+    return subprocess.Popen(command, env=variables, start_new_session=True)
 
 
 async def until(true: Callable[[], Awaitable[bool]] | Callable[[], bool], patience_s: float = PATIENCE_S) -> None:

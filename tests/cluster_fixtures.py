@@ -5,6 +5,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -39,9 +40,13 @@ def apply_crds(cluster: Target) -> None:
 
 @contextmanager
 def own_cluster(kind: str, options: Options, *, crds: bool = True) -> Iterator[Cluster]:
-    """A cluster that ends with this run, however the run ends; with our CRDs, unless a test installs them itself."""
+    """A cluster that ends with this run, however the run ends; with our CRDs, unless a test installs them itself.
+
+    Its nodes keep their images in memory: to remove them from a disk has taken longer than many a test.
+    """
     say = Clocked()
     remove_orphans(say)
+    options = replace(options, node_shape=replace(options.node_shape, in_memory=True))
     cluster = Cluster(f"{kind}-{os.getpid()}", options, say=say)
     cluster.up()
     try:

@@ -9,6 +9,7 @@ STAND_IN_LOAD_S          seconds more for the weights, STAND_IN_WARM_UP_S for wh
 STAND_IN_TOKEN_S         seconds a step takes
 STAND_IN_SEQUENCE_S      seconds more for each sequence that decodes in it
 STAND_IN_PROMPT_TOKEN_S  seconds more for each prompt token that is computed in it
+STAND_IN_SLOW_WHILE      a file: while it is there a step takes half a second more
 STAND_IN_KV_TOKENS       what its cache holds
 STAND_IN_SAYS            printed at the start
 STAND_IN_EXIT            exit code; it ends right after it spoke

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from fleet import Fleet
+from forked_operator import ForkedOperator
 from operator_process import Operator
+from rights import expanded, wait_holds
 
 from modelfleet.api import names
 from modelfleet_local import Cluster
@@ -17,7 +19,7 @@ from modelfleet_local import Cluster
 @pytest.fixture(scope="module")
 def operator(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """One operator for the tests of a module, serving all namespaces."""
-    running = Operator(api_server.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    running = ForkedOperator(api_server.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
     running.start()
     yield running
     assert running.stop() == 0, running.log.read_text()
@@ -28,7 +30,7 @@ def operator(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture
 def own_operator(api_server: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operator]:
     """An operator for one test, which starts and stops it; it serves only the test's namespace."""
-    own = Operator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
+    own = ForkedOperator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
     yield own
     if own.process is not None and own.process.poll() is None:
         own.kill()
@@ -52,29 +54,19 @@ def account(api_server: Cluster, namespace: str, tmp_path: Path) -> Iterator[Cal
 
     def make(rules: list[dict[str, Any]]) -> Path:
         name = f"{namespace}-{len(made)}"
-        made.append(name)
-        role = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": name},
-            "rules": rules,
-        }
-        for args, stdin in (
-            (["create", "serviceaccount", name, f"--namespace={namespace}"], None),
-            (["create", "-f-"], json.dumps(role)),
-            (
-                ["create", "clusterrolebinding", name, f"--clusterrole={name}", f"--serviceaccount={namespace}:{name}"],
-                None,
-            ),
-        ):
-            assert api_server.kubectl(*args, stdin=stdin).returncode == 0
-        token = api_server.kubectl("create", "token", name, f"--namespace={namespace}").stdout.strip()
+        user = f"system:serviceaccount:{namespace}:{name}"
+        made.append(user)
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        api_server.api.create(accounts, {"metadata": {"name": name}})
+        api_server.api.grant(user, rules)
+        wait_holds(api_server.api, f"{namespace}:{name}", [next(expanded(rules[0]))])
+        told = api_server.api.create(f"{accounts}/{name}/token", {"spec": {}})
         config = yaml.safe_load(api_server.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token}
+        config["users"][0]["user"] = {"token": told["status"]["token"]}
         path = tmp_path / f"{name}.kubeconfig"
         path.write_text(json.dumps(config))
         return path
 
     yield make
-    for name in made:
-        api_server.kubectl("delete", "clusterrole,clusterrolebinding", name)
+    if made:
+        api_server.kubectl("delete", "clusterrole,clusterrolebinding", *made, "--wait=false")

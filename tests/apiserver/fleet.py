@@ -139,9 +139,16 @@ class Fleet:
         return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else ("", "", "")
 
     def wait_condition(self, kind: str, status: str, reason: str, name: str = "chat") -> str:
-        """Until the condition is so; its message."""
-        self.wait(f"{kind}={status}/{reason}", lambda: self.condition(kind, name)[:2] == (status, reason))
-        return self.condition(kind, name)[2]
+        """Until the condition is so; the message that it had then."""
+        message = ""
+
+        def there() -> bool:
+            nonlocal message
+            *state, message = self.condition(kind, name)
+            return state == [status, reason]
+
+        self.wait(f"{kind}={status}/{reason}", there)
+        return message
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
         """Until `done`, or the test fails and shows the object."""
@@ -152,6 +159,12 @@ class Fleet:
             raise AssertionError(f"{error}; {json.dumps(shown and shown.get('status'), indent=1)}") from error
 
     def settled(self, name: str = "chat") -> None:
-        """Until it is ready and nothing moves."""
-        self.wait_condition("Ready", "True", "Serving", name)
-        self.wait_condition("Progressing", "False", "Settled", name)
+        """Until the operator has seen its spec, it is ready and nothing moves, all in one status."""
+        self.wait(f"a settled {name}", lambda: self._is_settled(name))
+
+    def _is_settled(self, name: str) -> bool:
+        stored = self.get(names.DEPLOYMENT_PLURAL, name) or {"metadata": {"generation": 0}}
+        status = stored.get("status", {})
+        said = {each["type"]: each["reason"] for each in status.get("conditions", ())}
+        seen = status.get("observedGeneration") == stored["metadata"]["generation"]
+        return seen and (said.get("Ready"), said.get("Progressing")) == ("Serving", "Settled")

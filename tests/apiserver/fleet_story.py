@@ -3,7 +3,6 @@
 import copy
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,10 +79,11 @@ def play(
 ) -> dict[str, Picture]:
     """Tells the story; `disturb` is given each part's operations to do. What is there after each part."""
     pictures = {}
-    with watched(fleet) as births:
+    with watched(fleet) as (births, living):
         for part, operations in story.items():
             disturb(operations)
             fleet_rests(fleet, part)
+            wait_until("a watch that saw every pod", lambda: set(living) == uids(fleet), timeout_s=SETTLES_S)
             pictures[part] = picture(fleet) | {"pods that were created": dict(births)}
     return pictures
 
@@ -105,6 +105,11 @@ def fleet_rests(fleet: Fleet, part: str) -> None:
         wait_until(f"a fleet that rests after {part}", lambda: not unrest(fleet), timeout_s=SETTLES_S)
     except Exception as error:
         raise AssertionError(f"{error}: {json.dumps(unrest(fleet), indent=1)}") from error
+
+
+def uids(fleet: Fleet) -> set[str]:
+    """Of the pods that are there."""
+    return {pod["metadata"]["uid"] for pod in listed(fleet, "pods")}
 
 
 def unrest(fleet: Fleet) -> list[str]:
@@ -165,15 +170,19 @@ def _plain(kind: str, stored: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def watched(fleet: Fleet) -> Iterator[Counter[str]]:
-    """Counts how often each pod name was created; fails if a deployment ever has more pods than a rollout may."""
+def watched(fleet: Fleet) -> Iterator[tuple[Counter[str], dict[str, str]]]:
+    """Counts how often each pod name was created, and knows the living by uid; fails if a deployment ever has more pods
+    than a rollout may."""
     births: Counter[str] = Counter()
     living: dict[str, str] = {}
     faults: list[str] = []
     stop = threading.Event()
+    # From a version on: no pod is missed, however late the watch begins.
+    version = fleet.api.get(fleet.path("pods"))["metadata"]["resourceVersion"]
+    path = f"{fleet.path('pods')}{_SELECTOR}&watch=true&resourceVersion={version}"
 
     def look() -> None:
-        for event in fleet.api.watch(fleet.path("pods") + _SELECTOR + "&watch=true", timeout_s=600):
+        for event in fleet.api.watch(path, timeout_s=600):
             if stop.is_set():
                 return
             pod = event["object"]["metadata"]
@@ -186,7 +195,6 @@ def watched(fleet: Fleet) -> Iterator[Counter[str]]:
                 faults.append(f"{worst[0]} pods at once")
 
     threading.Thread(target=look, daemon=True).start()
-    time.sleep(0.5)
-    yield births
+    yield births, living
     stop.set()
     assert not faults, faults

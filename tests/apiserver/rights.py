@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelfleet_local.api import Api
+from modelfleet_local.waiting import wait_until
+
 _FORBIDDEN, _CREATED = 403, 201
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _DISCOVERY = ("/api", "/apis", "/version", "/openapi")  # what Kubernetes' own system:discovery grants to everyone
 
 
@@ -42,15 +46,29 @@ def granted(manifests: Iterable[Mapping[str, Any]], account: str) -> set[Right]:
             continue
         namespace = _namespace(binding)
         role = roles[binding["roleRef"]["kind"], binding["roleRef"]["name"], namespace]
-        rights |= {right for rule in role["rules"] for right in _expanded(rule, namespace)}
+        rights |= {right for rule in role["rules"] for right in expanded(rule, namespace)}
     return rights
+
+
+def wait_holds(api: Api, account: str, rights: Iterable[Right]) -> None:
+    """Until the API server goes by what was granted to a service account (`namespace:name`): a moment after its roles
+    are there. Before that its first requests are refused."""
+    for right in rights:
+        resource, _, subresource = right.resource.partition("/")
+        asked = {"namespace": right.namespace, "group": right.group, "verb": right.verb, "name": right.name}
+        attributes = {**asked, "resource": resource, "subresource": subresource}
+        review = {"spec": {"user": f"system:serviceaccount:{account}", "resourceAttributes": attributes}}
+        wait_until(
+            f"the right to {right}", lambda it=review: bool(api.create(_REVIEWS, it)["status"]["allowed"]), timeout_s=30
+        )
 
 
 def _namespace(item: Mapping[str, Any]) -> str:
     return "" if item["kind"].startswith("Cluster") else str(item["metadata"]["namespace"])
 
 
-def _expanded(rule: Mapping[str, Any], namespace: str) -> Iterator[Right]:
+def expanded(rule: Mapping[str, Any], namespace: str = "") -> Iterator[Right]:
+    """The single rights of a role's rule."""
     for group in rule["apiGroups"]:
         for resource in rule["resources"]:
             for verb in rule["verbs"]:

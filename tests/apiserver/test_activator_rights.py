@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from fleet import Fleet
-from rights import granted, used
+from rights import granted, used, wait_holds
 
 from activator_process import Client, clients, running_activator, until
 from modelfleet.api import names
@@ -76,6 +76,7 @@ def account(api_server: Cluster, fleet: Fleet, tmp_path: Path) -> Iterator[Accou
         if item and item["kind"].startswith(FIELDS) and item["metadata"]["name"].startswith(name)
     )
     installing.apply(api_server, *manifests)
+    wait_holds(api_server.api, f"{release}:{name}", granted(manifests, name))
     pod = {"metadata": {"name": POD}, "spec": {"serviceAccountName": name, "containers": [{"name": "a", "image": "a"}]}}
     fleet.api.create(fleet.path("pods"), pod)
     bound = ("--bound-object-kind=Pod", f"--bound-object-name={POD}")

@@ -21,7 +21,8 @@ from modelfleet_local.waiting import wait_until
 KILLS = 50
 SAMPLE = 6  # in a normal run, of a shorter story
 SEED = 20261129
-IDLE_S = 10.0  # an operator that makes too few requests to reach its moment is killed at rest
+# An operator that makes too few requests to reach its moment is killed once it makes none for IDLE_S.
+IDLE_S, BEGINS_S = 3.0, 10.0
 
 
 class Assassin:
@@ -30,11 +31,20 @@ class Assassin:
     def __init__(self, operator):
         self.operator, self.struck = operator, threading.Event()
         self.at, self.after, self.writes_only, self.seen = 0, False, True, 0
+        self.rests_at_s = 0.0
 
     def aim(self, choose):
         self.struck.clear()
         self.after, self.writes_only = choose.random() < 0.5, choose.random() < 0.8
         self.at, self.seen = choose.randint(1, 4) if self.writes_only else choose.randint(1, 20), 0
+
+    def waits(self):
+        """Until it has struck, or the operator makes no requests; whether it has struck."""
+        self.rests_at_s = time.monotonic() + BEGINS_S
+        while not self.struck.wait(0.05):
+            if time.monotonic() > self.rests_at_s:
+                return False
+        return True
 
     def strike(self):
         if not self.struck.is_set():
@@ -42,6 +52,7 @@ class Assassin:
             os.kill(self.operator.process.pid, signal.SIGKILL)
 
     async def __call__(self, request, forward):
+        self.rests_at_s = time.monotonic() + IDLE_S
         if is_watch(request) or self.struck.is_set() or (self.writes_only and not is_write(request)):
             return await forward()
         self.seen += 1
@@ -134,7 +145,7 @@ def test_killed_at_seeded_moments_of_a_fleet_s_life_the_end_is_the_same(expected
             chaos.fault = assassin
             for operation in operations[number::strikes]:
                 operation(fleet)
-            idle = not assassin.struck.wait(IDLE_S)
+            idle = not assassin.waits()
             assassin.strike()
             told.append("idle" if idle else "write" if assassin.writes_only else "request")
             wait_until("a new process", lambda: len(keeper.ends) == len(told), timeout_s=60)

@@ -1,13 +1,15 @@
 """Two operators as processes on a real API server: one leads, the other stands by and takes over."""
 
 import json
+import re
 import signal
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from operator_process import Operator, chart_rules
+from forked_operator import ForkedOperator
+from operator_process import chart_rules
 from tcp_proxy import Wire
 
 from modelfleet_local.waiting import wait_until
@@ -25,7 +27,8 @@ def make(account, namespace, tmp_path):
 
     def operator():
         config = account(chart_rules())
-        made.append(Operator(config, tmp_path / f"{config.stem}.log", (*arguments, f"--lease-name={LEASE}")))
+        log = tmp_path / f"{config.stem}.log"
+        made.append(ForkedOperator(config, log, (*arguments, f"--lease-name={LEASE}")))
         return made[-1]
 
     yield operator
@@ -86,6 +89,18 @@ def scaled_by(operator, fleet, replicas):
     assert operator.metric("reconcile_seconds_count") > 0
 
 
+def waited_the_lease_out(operator):
+    """It led once, because the leader before had not renewed for the Lease's 15 s; a busy machine looks later."""
+    (reason,) = [line["message"] for line in operator.lines() if line["message"].startswith("leading")]
+    assert seconds(r"did not renew for (\d+) s", reason) >= 15
+
+
+def seconds(pattern, message):
+    found = re.search(pattern, message)
+    assert found is not None, message
+    return int(found[1])
+
+
 def errors(operator):
     return [line["message"] for line in operator.lines() if line["level"] == "error"]
 
@@ -113,14 +128,13 @@ def test_sigterm_hands_over_at_once(pair, served):
     scaled_by(second, served, 2)
 
 
+@pytest.mark.thorough
 def test_a_leader_that_was_killed_is_followed_once_its_lease_expired(pair, served):
     first, second = pair
     first.kill()
     served.apply(manifest(served, 2))
     wait_leads(second)
-    reasons = [line["message"] for line in second.lines() if line["message"].startswith("leading")]
-    assert len(reasons) == 1
-    assert "did not renew for 15 s" in reasons[0]
+    waited_the_lease_out(second)
     scaled_by(second, served, 2)
 
 
@@ -134,6 +148,7 @@ def test_a_leader_that_was_frozen_amid_its_writes_for_longer_than_its_lease_ends
     since = served.cluster.audit_log.stat().st_size
     first.process.send_signal(signal.SIGCONT)
     assert first.wait() == LOST
+    waited_the_lease_out(second)
     for name in names:
         served.settled(name)
         assert len(served.children("pods", name)) == 1
@@ -180,13 +195,13 @@ def test_a_leader_that_is_cut_off_ends_by_itself_and_the_other_goes_on(wired, ma
     late = [one for one in writes_of(first, fleet.cluster, since) if one["requestReceivedTimestamp"] > cut_at]
     assert late == []
     (line,) = errors(first)
-    assert "could not be renewed for 10 s" in line
+    assert seconds(r"could not be renewed for (\d+) s", line) >= 10
 
 
 def test_an_operator_without_the_right_to_its_lease_is_not_ready_and_says_why(account, namespace, tmp_path):
     rules = [rule for rule in chart_rules() if rule["apiGroups"] != ["coordination.k8s.io"]]
     arguments = ("--leader-elect=true", f"--lease-namespace={namespace}", f"--lease-name={LEASE}")
-    operator = Operator(account(rules), tmp_path / "log", arguments)
+    operator = ForkedOperator(account(rules), tmp_path / "log", arguments)
     operator.start(wait=False)
     try:
         wait_until("its port", operator.finds_port, timeout_s=TAKEOVER_S)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 from fleet import Fleet
-from operator_process import Operator
-from rights import granted, used
-from role_scenarios import SCENARIOS, Story
+from forked_operator import ForkedOperator
+from rights import granted, used, wait_holds
+from role_scenarios import Story, play
 
 from cluster_fixtures import own_cluster
 from modelfleet.api import crd
@@ -71,6 +71,8 @@ def installation(served, tmp_path_factory):
         rendered = fleet.helm(cluster, "template", RELEASE, str(fleet.CHART), f"--namespace={SYSTEM}", *settings)
         manifests = tuple(item for item in yaml.safe_load_all(rendered) if item and item["kind"] in KINDS)
         fleet.apply(cluster, *manifests)
+        for account in (RELEASE, HOOK):
+            wait_holds(cluster.api, f"{SYSTEM}:{account}", granted(manifests, account))
         yield Installation(cluster, manifests, tmp_path_factory.mktemp("accounts"))
 
 
@@ -94,15 +96,14 @@ def operator_ran(hook_ran, served, tmp_path_factory):
     own.create_claim()
     own.create_class()
     arguments = ("--leader-elect=true", f"--lease-namespace={SYSTEM}", f"--lease-name={RELEASE}")
-    operator = Operator(
+    operator = ForkedOperator(
         hook_ran.account(RELEASE),
         tmp_path_factory.mktemp("operator") / "log",
         (*arguments, f"--namespaces={','.join(served)}", "--resync-seconds=5"),
     )
     operator.start()
     try:
-        for scenario in SCENARIOS:
-            scenario(Story(own, operator))
+        play(Story(own, operator))
     finally:
         operator.stop()
     return hook_ran

@@ -79,14 +79,17 @@ class Site:
         return next((each for each in conditions if each["type"] == kind), {"status": "", "reason": "", "message": ""})
 
     def wait_for(self, name: str, kind: str, status: str, reason: str = "", timeout_s: float = READY_S) -> str:
-        """Waits until the condition has this status (and reason) and gives its message."""
+        """Waits until the condition has this status (and reason) and gives the message that it had then."""
+        message = ""
 
         def there() -> bool:
+            nonlocal message
             found = self.condition(name, kind)
+            message = found["message"]
             return found["status"] == status and found["reason"] == (reason or found["reason"])
 
         self.wait(f"{kind}={status} {reason} of {name}", there, timeout_s)
-        return self.condition(name, kind)["message"]
+        return message
 
     def wait(self, what: str, done: Callable[[], bool], timeout_s: float = READY_S) -> None:
         """Waits, or fails with everything that a person would look at."""

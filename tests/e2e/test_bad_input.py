@@ -13,6 +13,8 @@ from modelfleet.api import names
 from modelfleet_local import engine, fleet
 from modelfleet_local.paths import cache_dir
 
+STREAM_TOKENS = 1000  # of half a second each until the test lets go
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
@@ -44,7 +46,10 @@ def shelf(site, models, installation):
 
 @pytest.fixture
 def deployment(shelf, installation, request):
-    """Makes the manifest of a deployment with the test's own name on the stand-in; it is deleted afterwards."""
+    """Makes the manifest of a deployment with the test's own name on the stand-in; it is deleted afterwards.
+
+    Its pod may end while the next test runs: the node has a slot for both.
+    """
     stand_in_installation.turn(installation)
     name = request.node.name.removeprefix("test_").replace("_", "-")[:40].rstrip("-")
 
@@ -54,11 +59,31 @@ def deployment(shelf, installation, request):
 
     yield made
     shelf.kubectl("delete", "mdep", name, "--ignore-not-found")
-    shelf.wait("no pods", lambda: not shelf.pods(name), timeout_s=120)
 
 
 def name_of(manifest):
     return manifest["metadata"]["name"]
+
+
+@pytest.fixture(scope="module")
+def unread(shelf, models):
+    """A deployment whose planner has said that it cannot find the model, which has come since. The Job that looks is
+    tried again a minute later, so the module's other tests run in between."""
+    source = {"engine": {"installationClaimName": "stand-in"}, "model": {"source": "pvc://shelf/unread"}}
+    manifest = shelf.deployment("unread", accelerators={"classes": [shelf.known_class()]}, **source)
+    shelf.apply(manifest)
+    said = shelf.wait_for("unread", "Planned", "False", "ModelNotFound")
+    pods = shelf.pods("unread")
+    (models / "unread").mkdir()
+    (models / "unread" / "config.json").write_text("{}")
+    yield said, pods
+    shelf.kubectl("delete", "mdep", "unread")
+
+
+def test_a_model_that_the_planner_cannot_find_is_said_before_an_engine_starts(unread):
+    message, pods = unread
+    assert "/models/shelf/unread" in message
+    assert [pod for pod in pods if names.REPLICA_LABEL in pod["metadata"]["labels"]] == []
 
 
 def test_a_model_path_that_does_not_exist(shelf, deployment, models):
@@ -70,18 +95,6 @@ def test_a_model_path_that_does_not_exist(shelf, deployment, models):
     (models / "late").mkdir()
     (models / "late" / "config.json").write_text("{}")
     shelf.wait_for(name_of(manifest), "Ready", "True")
-
-
-def test_a_model_that_the_planner_cannot_find_is_said_before_an_engine_starts(shelf, deployment, models):
-    manifest = deployment(accelerators={"classes": [shelf.known_class()]}, model={"source": "pvc://shelf/unread"})
-    shelf.apply(manifest)
-    message = shelf.wait_for(name_of(manifest), "Planned", "False", "ModelNotFound")
-    assert "/models/shelf/unread" in message
-    assert [pod for pod in shelf.pods(name_of(manifest)) if names.REPLICA_LABEL in pod["metadata"]["labels"]] == []
-    (models / "unread").mkdir()
-    (models / "unread" / "config.json").write_text("{}")
-    message = shelf.wait_for(name_of(manifest), "Planned", "False", "UnknownArchitecture")
-    assert "model_type" in message
 
 
 def test_a_claim_that_does_not_exist(shelf, deployment, models):
@@ -138,16 +151,61 @@ def test_a_rollout_under_load_loses_no_request(shelf, deployment, installation):
     shelf.apply(manifest)
     name = name_of(manifest)
     shelf.wait_for(name, "Ready", "True")
+    before = shelf.read("mdep", name)["status"]["plan"]["revision"]
     stand_in_installation.turn(installation, STAND_IN_TOKEN_S="0.02")
     load = subprocess.Popen(
         shelf.load_argv(name, seconds=600), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     shelf.apply(deployment(model={"source": "pvc://shelf/good", "maxContextTokens": 2048}))
-    shelf.wait_for(name, "Progressing", "True", "RollingOut", timeout_s=30)
-    shelf.wait_for(name, "Progressing", "False", "Settled")
+
+    def rolled_out():
+        status = shelf.read("mdep", name)["status"]
+        said = {each["type"]: each["reason"] for each in status["conditions"]}
+        return status["plan"]["revision"] != before and said["Progressing"] == "Settled"
+
+    shelf.wait("the new revision alone", rolled_out)
     counts = json.loads(load.communicate("stop")[0])
     assert counts["failed"] == [], counts
     assert counts["answered"] > 20
+
+
+def test_deletion_while_a_stream_runs_and_no_operator_does_finishes_the_stream_and_leaves_nothing(
+    shelf, deployment, installation
+):
+    slow = installation / "slow"
+    slow.touch()
+    stand_in_installation.turn(installation, STAND_IN_SLOW_WHILE="/opt/engine/slow")
+    manifest = deployment()
+    name = name_of(manifest)
+    scale = ("scale", "deployment", fleet.RELEASE, "-n", fleet.SYSTEM_NAMESPACE)
+    shelf.apply(manifest)
+    shelf.wait_for(name, "Ready", "True")
+    assert shelf.cluster.kubectl(*scale, "--replicas=0").returncode == 0
+    try:
+        shelf.wait("no operator", lambda: not operator_pods(shelf), timeout_s=60)
+        stream = shelf.stream(name, tokens=STREAM_TOKENS)
+        shelf.kubectl("delete", "mdep", name, "--wait=false")
+        shelf.wait("a pod that ends", lambda: "deletionTimestamp" in shelf.pods(name)[0]["metadata"])
+        assert stream.poll() is None, "the stream ended before the pod was asked to"
+        slow.unlink()
+        text, error = stream.communicate(timeout=240)
+        assert (stream.returncode, error) == (0, "")
+        assert len(text) > STREAM_TOKENS
+        shelf.wait("nothing left", lambda: children(shelf, name) == [], timeout_s=120)
+    finally:
+        slow.unlink(missing_ok=True)
+        shelf.cluster.kubectl(*scale, "--replicas=2")
+        shelf.wait("both operators", lambda: len(operator_pods(shelf)) == 2, timeout_s=60)
+
+
+def operator_pods(site):
+    done = site.cluster.kubectl("get", "pods", "-n", fleet.SYSTEM_NAMESPACE, "-o", "json")
+    return json.loads(done.stdout)["items"]
+
+
+def children(site, name):
+    kinds = "mdep,pods,services,configmaps,controllerrevisions,jobs,poddisruptionbudgets,networkpolicies"
+    return site.read(kinds, "-l", f"{names.DEPLOYMENT_LABEL}={name}")["items"]
 
 
 @pytest.mark.engine
@@ -163,3 +221,8 @@ def test_a_model_that_vllm_refuses(shelf, deployment, models):
     shelf.apply(manifest)
     message = shelf.wait_for(name_of(manifest), "Ready", "False", "ModelRefused")
     assert "NobodyForCausalLM" in message
+
+
+def test_a_model_that_came_after_the_planner_looked_is_read_when_it_looks_again(shelf, unread):
+    message = shelf.wait_for("unread", "Planned", "False", "UnknownArchitecture")
+    assert "model_type" in message

@@ -1,13 +1,12 @@
-"""A ModelDeployment on a real kubelet with the real vLLM: it answers, keeps its promise to be Ready, heals, and ends.
+"""A ModelDeployment on a real kubelet with the real vLLM: it answers, keeps its promise to be Ready, and heals.
 
-The tests share one served model, because an engine's start takes a minute; each leaves it Ready, the last ends it.
+The tests share one served model, because an engine's start takes a minute; each leaves it Ready.
 """
 
 import json
 
 import pytest
 
-from modelfleet.api import names
 from modelfleet_local import fleet
 
 OPERATOR = "modelfleet"  # the Deployment and its service account
@@ -80,8 +79,9 @@ def test_the_pod_is_not_root_cannot_write_its_image_and_holds_no_token(chat):
 
 
 def test_kubectl_diff_of_the_applied_manifest_is_empty(chat):
-    done = chat.cluster.kubectl("diff", "-f", "-", stdin=json.dumps(manifest(chat)))
-    assert (done.returncode, done.stdout) == (0, "")
+    applied = json.dumps(manifest(chat))
+    # kubectl reads twice; between the reads the operator may have written status.
+    chat.wait("no difference", lambda: not chat.cluster.kubectl("diff", "-f", "-", stdin=applied).returncode, 60)
 
 
 def _but_measured(chat):
@@ -129,31 +129,3 @@ def test_an_engine_that_dies_is_a_condition_with_its_reason_and_comes_back_by_it
     (after,) = chat.pods("chat")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert chat.ask("chat", max_tokens=4)
-
-
-def test_deletion_while_a_stream_runs_and_no_operator_does_finishes_the_stream_and_leaves_nothing(chat):
-    scale = ("scale", "deployment", OPERATOR, "-n", fleet.SYSTEM_NAMESPACE)
-    assert chat.cluster.kubectl(*scale, "--replicas=0").returncode == 0
-    try:
-        chat.wait("no operator", lambda: not _operator_pods(chat), timeout_s=60)
-        stream = chat.stream("chat", tokens=3900)
-        chat.kubectl("delete", "mdep", "chat", "--wait=false")
-        chat.wait("a pod that ends", lambda: "deletionTimestamp" in chat.pods("chat")[0]["metadata"], timeout_s=30)
-        assert stream.poll() is None, "the stream ended before the pod was asked to"
-        text, error = stream.communicate(timeout=240)
-        assert (stream.returncode, error) == (0, "")
-        assert len(text) > 3900
-        chat.wait("nothing left", lambda: _children(chat) == [], timeout_s=120)
-    finally:
-        chat.cluster.kubectl(*scale, "--replicas=2")
-        chat.wait("both operators", lambda: len(_operator_pods(chat)) == 2, timeout_s=60)
-
-
-def _operator_pods(site):
-    done = site.cluster.kubectl("get", "pods", "-n", fleet.SYSTEM_NAMESPACE, "-o", "json")
-    return json.loads(done.stdout)["items"]
-
-
-def _children(site):
-    kinds = "mdep,pods,services,configmaps,controllerrevisions,jobs,poddisruptionbudgets,networkpolicies"
-    return site.read(kinds, "-l", names.DEPLOYMENT_LABEL)["items"]

@@ -44,6 +44,11 @@ async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
         await _drains_while_it_streams(worker, under_test.tokens)
 
 
+@pytest.mark.parametrize(
+    "under_test",
+    ["stand-in", pytest.param("vllm", marks=[pytest.mark.engine, pytest.mark.thorough])],
+    indirect=True,
+)
 async def test_a_killed_worker_process_becomes_a_failure_that_leaves_nothing_behind(
     under_test: EngineUnderTest, tmp_path: Path
 ) -> None:

@@ -60,7 +60,10 @@ def test_crds_that_go_while_it_runs_end_it_and_the_next_one_waits_for_them_and_m
     remove_crds(api_server)
     try:
         assert own_operator.wait() == 1
-        assert says(own_operator, "the process ends, to be started again")()
+        lines = own_operator.lines()
+        # What kopf's futures leave behind may be told after it, when the interpreter collects them.
+        assert len([line for line in lines if "the process ends, to be started again" in line["message"]]) == 1
+        assert not [line for line in lines if "traceback" in line]
         own_operator.start(wait=False)
         wait_until("the reason", says(own_operator, "waiting: the cluster lacks the CRDs"), timeout_s=60)
     finally:
@@ -177,7 +180,7 @@ def test_a_namespace_that_is_being_deleted_is_told_and_makes_no_storm(own_operat
     fleet.kubectl("delete", "namespace", fleet.namespace, "--wait=false")
     before = own_operator.metric("api_request_seconds_count")
     fleet.wait("the pods go", lambda: not fleet.children("pods"))
-    fleet.wait("twenty seconds", passed(20))
+    fleet.wait("six seconds, of which a storm asks forty times each", passed(6))
     assert own_operator.metric("api_request_seconds_count") - before < 200
     release = json.dumps([{"op": "remove", "path": "/metadata/finalizers"}])
     fleet.kubectl("patch", "mdep", "chat", "--type=json", f"--patch={release}")

@@ -13,7 +13,7 @@ from judges import KUSTOMIZATION, argo_cd, flux
 from place import SAMPLES
 
 from apiserver.fleet import Fleet
-from apiserver.operator_process import Operator
+from apiserver.forked_operator import ForkedOperator
 from modelfleet.api import names
 
 MANAGER = "--field-manager=kustomize-controller"
@@ -37,7 +37,7 @@ def manual(api_server, namespace):
 
 @pytest.fixture
 def operator(api_server, namespace, tmp_path):
-    running = Operator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
+    running = ForkedOperator(api_server.kubeconfig, tmp_path / "log", (f"--namespaces={namespace}",))
     running.start()
     yield running
     assert running.stop() == 0

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 
 BLOCK_TOKENS = 16
+SLOW_S = 0.5
 
 
 def _number(name: str, default: float) -> float:
@@ -21,10 +22,16 @@ class Knobs:
     token_s: float = field(default_factory=lambda: _number("TOKEN_S", 0.001))
     sequence_s: float = field(default_factory=lambda: _number("SEQUENCE_S", 0.0))
     prompt_token_s: float = field(default_factory=lambda: _number("PROMPT_TOKEN_S", 0.0))
+    slow_while: str = field(default_factory=lambda: os.environ.get("STAND_IN_SLOW_WHILE", ""))
     kv_tokens: int = field(default_factory=lambda: int(_number("KV_TOKENS", 2**20)))
     says: str = field(default_factory=lambda: os.environ.get("STAND_IN_SAYS", ""))
     exit: str = field(default_factory=lambda: os.environ.get("STAND_IN_EXIT", ""))
     fault: str = field(default_factory=lambda: os.environ.get("STAND_IN_FAULT", ""))
+
+    def step_s(self, decoding: int, prompt_tokens: int) -> float:
+        """How long a step of so many sequences and prompt tokens takes now."""
+        slow_s = SLOW_S if self.slow_while and os.path.exists(self.slow_while) else 0.0
+        return self.token_s + slow_s + self.sequence_s * decoding + self.prompt_token_s * prompt_tokens
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -143,8 +143,7 @@ class Simulation:
     async def _step(self, prefill: dict[Sequence, int], preempted: int) -> None:
         decoding = [one for one in self.running if one.prefilled]
         steps = 1 if prefill or not decoding or self._peers else self._alike(decoding)
-        knobs = self.knobs
-        step_s = knobs.token_s + knobs.sequence_s * len(decoding) + knobs.prompt_token_s * sum(prefill.values())
+        step_s = self.knobs.step_s(len(decoding), sum(prefill.values()))
         steps = await self._wait(steps, step_s)
         for sequence, tokens in prefill.items():
             sequence.computed += tokens

@@ -51,9 +51,9 @@ class Api:
             return False
         return True
 
-    def create(self, path: str, content: Mapping[str, Any]) -> None:
-        """Creates an object in the collection at `path`."""
-        self._request("POST", path, json.dumps(content), "application/json")
+    def create(self, path: str, content: Mapping[str, Any]) -> Any:
+        """Creates an object in the collection at `path`; what the server made of it."""
+        return json.loads(self._request("POST", path, json.dumps(content), "application/json"))
 
     def grant(self, user: str, rules: Sequence[Mapping[str, Any]]) -> None:
         """Lets `user` do what `rules` say, cluster-wide, by a ClusterRole and a binding of its name."""

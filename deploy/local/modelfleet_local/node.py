@@ -34,8 +34,12 @@ _KERNEL_SETTINGS = (
     "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
 )
-# In the node's mount namespace: covers each TARGET with SOURCE (two words each, ended by --), then becomes the program.
-_COVER = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
+# In the node's mount namespace: puts the folder of the first word, if it is not empty, into memory, covers each TARGET
+# with SOURCE (two words each, ended by --), then becomes the program.
+_COVER = (
+    '[ -z "$1" ] || mount -t tmpfs -o mode=0700 modelfleet "$1"; shift;'
+    ' while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class NodeShape:
 
     labels: Mapping[str, str] = field(default_factory=lambda: {"modelfleet.dev/accelerator": "cpu"})
     extended_resources: Mapping[str, int] = field(default_factory=lambda: {"modelfleet.dev/cpu-slot": 2})
+    in_memory: bool = False
+    """keep images and containers in memory, up to half of the machine's: a slow disk unpacks and removes them slowly"""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,11 @@ class Node:
         return runtime_socket(self.env.paths.state, self.name)
 
     @property
+    def _home(self) -> Path:
+        """Where containerd keeps images and containers."""
+        return self.folder / "containerd"
+
+    @property
     def cgroup(self) -> str:
         return f"{cgroups.name_of(self.env.paths.name)}/{self.name}"
 
@@ -85,7 +96,9 @@ class Node:
         config = self.folder / "containerd.toml"
         config.write_text(self._containerd_config())
         flat = [str(path) for pair in covers.items() for path in pair]
-        argv = ["unshare", "--mount", "--propagation=slave", "--", "sh", "-euc", _COVER, "sh", *flat, "--"]
+        self._home.mkdir()
+        memory = str(self._home) if self.shape.in_memory else ""
+        argv = ["unshare", "--mount", "--propagation=slave", "--", "sh", "-euc", _COVER, "sh", memory, *flat, "--"]
         return self.env.processes.start(Program(f"containerd-{self.name}", [*argv, "containerd", f"--config={config}"]))
 
     def join(self, api: Api, runtime: Process) -> None:
@@ -186,11 +199,10 @@ class Node:
         cni.mkdir()
         (cni / "10-pods.conflist").write_text(json.dumps(self._cni_config()))
         cri = "io.containerd.grpc.v1.cri"
-        home = self.folder / "containerd"
         settings: dict[str, dict[str, Any]] = {
-            "": {"version": 2, "root": str(home / "root"), "state": str(home / "state"), "oom_score": 0},
+            "": {"version": 2, "root": str(self._home / "root"), "state": str(self._home / "state"), "oom_score": 0},
             "grpc": {"address": str(self.socket)},
-            'plugins."io.containerd.internal.v1.opt"': {"path": str(home / "opt")},
+            'plugins."io.containerd.internal.v1.opt"': {"path": str(self._home / "opt")},
             f'plugins."{cri}"': {
                 "sandbox_image": pause.REFERENCE,
                 "netns_mounts_under_state_dir": True,
@@ -199,7 +211,7 @@ class Node:
             },
             f'plugins."{cri}".containerd': {"snapshotter": _snapshotter()},
             f'plugins."{cri}".containerd.runtimes.runc': {"runtime_type": "io.containerd.runc.v2"},
-            f'plugins."{cri}".containerd.runtimes.runc.options': {"Root": str(home / "runc")},
+            f'plugins."{cri}".containerd.runtimes.runc.options': {"Root": str(self._home / "runc")},
             f'plugins."{cri}".cni': {"bin_dir": str(plugins), "conf_dir": str(cni)},
         }
         lines = []

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from modelfleet_local.errors import LocalClusterError
 
 _PAUSE_S = 0.1
+_PATIENCE = 0.02
+"""Of the time so far, added to a pause: asking (often by kubectl) takes processor time that a slow start needs."""
 
 
 def wait_until(
@@ -15,9 +17,10 @@ def wait_until(
 
     Raises LocalClusterError after `timeout_s`.
     """
-    deadline_s = time.monotonic() + timeout_s
+    began_s = time.monotonic()
     while not done():
         check()
-        if time.monotonic() > deadline_s:
+        waited_s = time.monotonic() - began_s
+        if waited_s > timeout_s:
             raise LocalClusterError(f"{what} did not come within {timeout_s:.0f} s")
-        time.sleep(_PAUSE_S)
+        time.sleep(_PAUSE_S + _PATIENCE * waited_s)

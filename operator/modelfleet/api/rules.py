@@ -294,6 +294,7 @@ _SESSIONS: tuple[Rule[Any], ...] = (
 )
 
 CHECKS: tuple[Rule[Any], ...] = _FIELDS + TO_ZERO + ENGINE + _TOLERATIONS + _LAYOUT + _WEIGHTS + _SESSIONS
+_CHECKED = {kind: tuple(rule for rule in CHECKS if rule.on is kind) for kind in {rule.on for rule in CHECKS}}
 KINDS: tuple[type[ApiModel], ...] = (ModelDeployment, AcceleratorClass, ModelProfile)
 
 
@@ -317,8 +318,8 @@ def rows(model: type[ApiModel]) -> tuple[Rule[Any], ...]:
 def broken(part: object, place: Place = ()) -> Iterator[tuple[Place, str]]:
     """Place and sentence of every row that does not hold in an object, its parts included."""
     if isinstance(part, ApiModel):
-        for rule in CHECKS:
-            if rule.on is type(part) and rule.holds is not None and not rule.holds(part):
+        for rule in _CHECKED.get(type(part), ()):
+            if rule.holds is not None and not rule.holds(part):
                 said = rule.message if isinstance(rule.message, str) else rule.message.text(part)
                 yield (*place, *filter(None, rule.field.split("."))), said
         for name, value in part:

@@ -19,12 +19,14 @@ _WHOLE = (("spec", "selector"), ("data",))
 
 def covers(observed: Any, wanted: Any) -> bool:
     """Whether `observed` holds all of `wanted`. The server leaves out what is false or empty, so absent equals that."""
+    if observed == wanted:
+        return True
     if isinstance(wanted, Mapping):
         return all(covers(raw.at(observed, key), part) for key, part in wanted.items())
     if isinstance(wanted, list | tuple):
         same = isinstance(observed, list | tuple) and len(observed) == len(wanted)
         return same and all(map(covers, observed, wanted))
-    return bool(observed == wanted) or (observed is None and not wanted)
+    return observed is None and not wanted
 
 
 def put_back(observed: Any, manifest: Manifest) -> tuple[Effect, ...]:

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+_MAPPINGS = (dict, Mapping)  # almost all are dicts, which are told at once; an abstract class is asked at length
+
 
 def at(raw: Any, *path: str) -> Any:
     """The value under `path`, or None where any step is missing or not a mapping."""
     for key in path:
-        if not isinstance(raw, Mapping):
+        if not isinstance(raw, _MAPPINGS):
             return None
         raw = raw.get(key)
     return raw
@@ -17,7 +19,7 @@ def at(raw: Any, *path: str) -> Any:
 def mapping(raw: Any, *path: str) -> Mapping[str, Any]:
     """The mapping under `path`; empty where there is none."""
     value = at(raw, *path)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, _MAPPINGS) else {}
 
 
 def text(raw: Any, *path: str) -> str:
@@ -35,7 +37,7 @@ def integer(raw: Any, *path: str, default: int = 0) -> int:
 def items(raw: Any, *path: str) -> Iterator[Mapping[str, Any]]:
     """The mappings in the list under `path`; whatever else the list holds is passed over."""
     value = at(raw, *path)
-    return (item for item in (value if isinstance(value, list | tuple) else ()) if isinstance(item, Mapping))
+    return (item for item in (value if isinstance(value, list | tuple) else ()) if isinstance(item, _MAPPINGS))
 
 
 def instant(raw: Any, *path: str) -> datetime | None:

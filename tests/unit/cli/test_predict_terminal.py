@@ -44,11 +44,16 @@ class Running:
         return words in text
 
 
+def _hears_ctrl_c() -> None:
+    """A shell's background job, as a test run may be, hands down that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     terminal, inner = pty.openpty()
     command = [sys.executable, "-c", _RUN, "predict", "-f", "-", "-o", str(tmp_path / "out.csv")]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=inner)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=inner, preexec_fn=_hears_ctrl_c)
     os.close(inner)
     yield Running(process, terminal, tmp_path / "out.csv")
     process.kill()

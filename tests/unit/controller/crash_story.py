@@ -6,9 +6,9 @@ No periodic resync helps it.
 """
 
 import asyncio
-import copy
 import json
 import math
+import pickle
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -245,7 +245,7 @@ def pod_moves(cluster: FakeCluster) -> Counter[tuple[str, str]]:
 
 
 def _without_times(stored: Mapping[str, Any]) -> Any:
-    plain = copy.deepcopy(dict(stored))
+    plain = pickle.loads(pickle.dumps(dict(stored)))
     for name in _MOVING:
         plain["metadata"].pop(name, None)
     for owner in plain["metadata"].get("ownerReferences", ()):

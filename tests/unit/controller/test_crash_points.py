@@ -1,8 +1,8 @@
 """The operator is killed before and after each of its API calls, and twice: the end is the same as without."""
 
 import asyncio
-import copy
 import itertools
+import pickle
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -159,7 +159,7 @@ async def begun(scene: Scene) -> FakeCluster:
 
 async def changed(start: FakeCluster, scene: Scene, fate: Fate) -> tuple[FakeCluster, int]:
     """The cluster at rest after the change, and how often the operator died."""
-    cluster = copy.deepcopy(start)
+    cluster = pickle.loads(pickle.dumps(start))  # several times as fast as a deep copy
     await scene.change(cluster)
     deaths = await live(cluster, fate, Guard(cluster, scene.floor, scene.ceiling, scene.plans, 1 + scene.grouped))
     return cluster, deaths

@@ -95,12 +95,15 @@ async def test_a_chosen_drain_goes_step_by_step_and_back_until_it_refuses(tmp_pa
 
 
 async def test_a_chosen_drain_shows_what_is_in_flight(tmp_path: Path) -> None:
-    async with running_worker(tmp_path, _with_entrance(stand_in(tmp_path, token_s="0.01"))) as worker:
+    slow = tmp_path / "slow"
+    async with running_worker(tmp_path, _with_entrance(stand_in(tmp_path, slow_while=str(slow)))) as worker:
         await worker.until_ready()
+        slow.touch()  # the stream does not end before the worker was asked
         async with worker.stream(200) as answer:
             await answer.content.readline()
             said = await worker.tell("/drain", {"mode": "refuse"}, TOKEN)
             assert said.json == {"mode": "refuse", "inFlight": 1}
+            slow.unlink()
             await answer.content.read()
         await worker.until(lambda: _idle(worker))
 
