@@ -20,10 +20,17 @@ _STREAMS = re.compile(r"/v1/(chat/completions|completions|messages|responses)")
 _STREAM_KEY = re.compile(rb'"stream"\s*:\s*true')
 _MESSAGES = "/v1/messages"
 _RESPONSES = "/v1/responses"
-_KINDS = {400: "BadRequestError", 404: "NotFoundError", 413: "RequestEntityTooLargeError", 502: "BadGatewayError"}
+_KINDS = {
+    400: "BadRequestError",
+    404: "NotFoundError",
+    408: "RequestTimeoutError",
+    413: "RequestEntityTooLargeError",
+    502: "BadGatewayError",
+}
 _ANTHROPIC_KINDS = {
     400: "invalid_request_error",
     404: "not_found_error",
+    408: "invalid_request_error",
     413: "request_too_large",
     503: "overloaded_error",
 }
