@@ -154,7 +154,7 @@ class Activators:
             return f"{url} does not answer ({type(error).__name__})"
         try:
             named = raw.text(json.loads(body), "uid") if status == 200 else ""
-        except ValueError:
+        except (ValueError, RecursionError):  # anything may be behind the Service
             named = ""
         return "" if named == uid else f"{url} is answered by no activator of this model (HTTP {status})"
 

@@ -74,6 +74,7 @@ async def test_one_answer_of_an_activator_among_pods_is_proof(state: str) -> Non
         (seen("AtZero"), (404, b""), "answered by no activator of this model (HTTP 404)"),
         (seen("AtZero"), (200, b"[]"), "answered by no activator of this model (HTTP 200)"),
         (seen("AtZero"), (200, b"{"), "answered by no activator of this model (HTTP 200)"),
+        (seen("AtZero"), (200, b"[" * 4096), "answered by no activator of this model (HTTP 200)"),
         (seen("AtZero"), (200, OURS.replace(b"chat", b"else")), "answered by no activator of this model (HTTP 200)"),
         (seen("AtZero"), ConnectionRefusedError(), "does not answer (ConnectionRefusedError)"),
         (seen("AtZero"), TimeoutError(), "does not answer (TimeoutError)"),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from modelfleet.api.zero_status import ZeroState
@@ -271,12 +271,15 @@ def _waking(m: Moment) -> Zero:
 def _serve(m: Moment, wake_after_s: float | None = None) -> Zero:
     """Replicas run. The slice stays until one of them has been behind the Service for a while: overlap, never a gap.
     Where no activator answers it goes at once: what it lists takes requests to nobody."""
-    known = m.kept.since is None or m.since_s >= m.stands_s or m.silent
-    stands = any(replica.serving for replica in m.ready) and known
+    known = m.kept.since is None or m.since_s >= m.stands_s
+    serving = [replica for replica in m.ready if replica.serving]
+    stands = any(m.silent or (known and _ready_s(replica, m.now) >= m.stands_s) for replica in serving)
+    if serving and not stands:
+        wake_after_s = min(wake_after_s or COUNTS_S, max(LOOK_S, m.stands_s))
     waited_for = m.kept.since is not None and m.since_s < HOLD_S
     woken = m.kept.woken if waited_for else 0
     if waited_for:
-        wake_after_s = min(wake_after_s or COUNTS_S, COUNTS_S if stands else max(LOOK_S, m.stands_s))
+        wake_after_s = min(wake_after_s or COUNTS_S, COUNTS_S)
     least = max(1, woken)
     why = _woken_words(m.kept, m.carries) if woken > m.wanted else ""
     return Zero(
@@ -286,6 +289,12 @@ def _serve(m: Moment, wake_after_s: float | None = None) -> Zero:
         why=why,
         wake_after_s=wake_after_s,
     )
+
+
+def _ready_s(replica: Replica, now: datetime) -> float:
+    """For how long it is ready; any time where nothing tells."""
+    since = replica.leader.ready_since if replica.leader is not None else None
+    return inf if since is None else (now - since).total_seconds()
 
 
 def needed(requests: int, carries: float | None, most: int) -> int:
