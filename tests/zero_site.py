@@ -69,7 +69,7 @@ class Site(Fleet):
         """As the kubelet writes it: since when it is ready."""
         since = self.behind_since.get(pod["metadata"]["uid"], self.now).isoformat()
         given = raw.items(pod, "status", "conditions")
-        conditions = [{**each, "lastTransitionTime": since} if each["type"] == "Ready" else each for each in given]
+        conditions = [{"lastTransitionTime": since, **each} if each["type"] == "Ready" else each for each in given]
         return {**pod, "status": {**pod["status"], "conditions": conditions}}
 
     def look(self, cut: int | None = None) -> Outcome:
