@@ -15,7 +15,7 @@ from modelfleet.activator import passing
 from modelfleet.activator.front import Front, Terms
 from modelfleet.activator.line import Line, Surroundings
 from modelfleet.activator.meter import Meter
-from modelfleet.activator.ports import Ports
+from modelfleet.activator.ports import IDLE_S, Ports
 from modelfleet.core.activation.holding import Limits
 from modelfleet.core.activation.known import known
 from modelfleet.core.activation.slices import Address
@@ -38,7 +38,7 @@ class Worker:
         """Requests whose client went before they were answered."""
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = await request.read()
+        body = await request.content.read()  # of any length
         self.got.append((request.method, request.raw_path, list(request.headers.items()), body))
         try:
             return await self._handler(request) if self._handler is not None else web.Response(body=body)
@@ -55,12 +55,9 @@ class Worker:
 class Door:
     """One model's port."""
 
-    def __init__(self, line: Line, meter: Meter, front: Front, around: Surroundings) -> None:
-        self.line, self.meter, self.front, self.around = line, meter, front, around
-
-    @property
-    def port(self) -> int:
-        return self.line.model.port
+    def __init__(self, lines: dict[int, Line], meter: Meter, front: Front, around: Surroundings) -> None:
+        self.lines, self.meter, self.front, self.around = lines, meter, front, around
+        ((self.port, self.line),) = lines.items()
 
     def serve(self, *workers: Worker) -> None:
         """These workers serve from now on."""
@@ -79,7 +76,9 @@ class Door:
 
 
 @asynccontextmanager
-async def door(limits: Limits | None = None, token: str = TOKEN, **changes: Any) -> AsyncIterator[Door]:
+async def door(
+    limits: Limits | None = None, token: str = TOKEN, idle_s: float = IDLE_S, **changes: Any
+) -> AsyncIterator[Door]:
     """A model at zero whose port is open; streams that wait get a comment ten times a second."""
     port = free_port()
     model = known(deployment(NAME, port))
@@ -92,10 +91,10 @@ async def door(limits: Limits | None = None, token: str = TOKEN, **changes: Any)
         pass_on = passing.Passing(await stack.enter_async_context(passing.session()))
         lines = {port: line}
         front = Front(lines.get, pass_on, Terms(token, comment_s=0.1), around, meter)
-        ports = Ports(front, HERE)
+        ports = Ports(front, HERE, idle_s)
         await ports.want(frozenset({port}))
         stack.push_async_callback(ports.close)
-        yield Door(line, meter, front, around)
+        yield Door(lines, meter, front, around)
 
 
 @asynccontextmanager

@@ -54,14 +54,23 @@ class Site(Fleet):
         slices = tuple(copy.deepcopy(item) for (kind, _), item in self.objects.items() if kind == "EndpointSlice")
         entries = {(entry["activator"], entry["at"]) for entry in self._demand()}
         self.demand_since = {each: self.demand_since.get(each, self.now) for each in entries}
+        before = super().world()
         return replace(
-            super().world(),
+            before,
+            pods=tuple(map(self._with_times, before.pods)),
             slices=slices,
             activator=self._answer(),
             activator_port=free_port("uid-of-chat", frozenset()),
             demand_s={name: (self.now - since).total_seconds() for (name, _), since in self.demand_since.items()},
             samples=self._samples(),
         )
+
+    def _with_times(self, pod: Any) -> Raw:
+        """As the kubelet writes it: since when it is ready."""
+        since = self.behind_since.get(pod["metadata"]["uid"], self.now).isoformat()
+        given = raw.items(pod, "status", "conditions")
+        conditions = [{"lastTransitionTime": since, **each} if each["type"] == "Ready" else each for each in given]
+        return {**pod, "status": {**pod["status"], "conditions": conditions}}
 
     def look(self, cut: int | None = None) -> Outcome:
         """One reconcile; with `cut` the operator is killed after so many of its writes."""

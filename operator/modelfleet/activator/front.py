@@ -16,12 +16,15 @@ from modelfleet.activator import passing
 from modelfleet.activator.line import Line, Place, Surroundings, Worker
 from modelfleet.activator.meter import Meter
 from modelfleet.api import names
-from modelfleet.core.activation import answers, holding
+from modelfleet.core.activation import answers
 from modelfleet.core.activation.headers import handed_on
 from modelfleet.core.activation.holding import Verdict
 
 _WHOLE_BYTES = 65536
 """A body of at most so many bytes is read before it is passed on; a longer one is passed on as it comes."""
+
+_WHOLE_S = 60.0
+"""So long such a body may take."""
 
 _EVENT_STREAM = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -70,29 +73,39 @@ class Front:
         self._line_at, self._pass_on, self._terms, self._around, self._meter = line_at, pass_on, terms, around, meter
         self.active = 0
         """Requests that are not answered to their end."""
+        self.closing = False
+        """This activator ends: clients are told to connect anew, and so go elsewhere."""
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request."""
         self.active += 1
         try:
-            return await self._answer(request)
+            response = await self._answer(request)
         except web.RequestPayloadError:
-            return _json(answers.error_body(request.path, 400, "the body is not what the headers say"), 400)
+            response = _json(answers.error_body(request.path, 400, "the body is not what the headers say"), 400)
+        except _TooSlowError:
+            said = f"the body did not come within {_WHOLE_S:g} s"
+            response = _json(answers.error_body(request.path, 408, said), 408)
+            response.force_close()
         finally:
             self.active -= 1
+        if self.closing:
+            response.force_close()
+        return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         line = self._line_at(_port(request))
         if line is None:
-            return _plain(request.path, holding.deleted("the model"))
+            return _moved(request.path)
         if request.path == names.ACTIVATOR_PROBE_PATH:
             return _json(answers.identity(line.model, self._around.activator))
         if not answers.wakes(request.method, request.path):
             return await self._aside(request, line)
         exchange = _Exchange(request, line, asyncio.get_running_loop().time(), at_zero=not line.serving)
+        if line.serving:
+            await self._read_short(exchange)
         worker = line.worker()
         if worker is not None:
-            await self._read_short(exchange, worker)
             with contextlib.suppress(passing.NotConnectedError):
                 return await self._through(exchange, worker)
         return await self._held(exchange)
@@ -101,21 +114,21 @@ class Front:
 
     async def _aside(self, request: web.BaseRequest, line: Line) -> web.StreamResponse:
         exchange = _Exchange(request, line, asyncio.get_running_loop().time(), at_zero=False)
-        if line.workers:
-            await _invite(exchange)
-            exchange.body = await request.read()
-        for _ in range(len(line.workers)):
+        model, passes = line.model, _target(request) is not None
+        if line.workers and passes:
+            await self._read_short(exchange)
+        for _ in range(len(line.workers) if passes else 0):
             worker = line.any_worker()
             if worker is None:
                 break
             with contextlib.suppress(passing.NotConnectedError):
                 return await self._through(exchange, worker)
-        model = line.model
         if request.method in ("GET", "HEAD") and request.path == "/v1/models":
             return _json(answers.models(model))
         if request.method in ("GET", "HEAD") and request.path == "/health":
             return web.Response()
-        said = f"{request.method} {request.path} is not served here while {model.served_names[0]} is at zero"
+        when = f" while {model.served_names[0]} is at zero" if passes else ""
+        said = f"{request.method} {request.path} is not served here{when}"
         return _json(answers.error_body(request.path, 404, said), 404)
 
     # Waiting
@@ -198,16 +211,19 @@ class Front:
 
     # Passing on
 
-    async def _read_short(self, exchange: _Exchange, worker: Worker) -> None:
-        """Reads a short body; a long one is left to be passed on as it comes."""
-        length = exchange.request.content_length
-        try:
-            await _invite(exchange)
-            if length is not None and length <= _WHOLE_BYTES:
-                exchange.body = await exchange.request.read()
-        except BaseException:
-            exchange.line.done(worker)
-            raise
+    async def _read_short(self, exchange: _Exchange) -> None:
+        """Reads a short body before a worker is chosen, so that a client which dawdles takes none's room; a long one is
+        left to be passed on as it comes. Raises _TooSlowError."""
+        request = exchange.request
+        await _invite(exchange)
+        if not request.body_exists:
+            exchange.body = b""
+        elif request.content_length is not None and request.content_length <= _WHOLE_BYTES:
+            try:
+                async with asyncio.timeout(_WHOLE_S):
+                    exchange.body = await request.read()
+            except TimeoutError:
+                raise _TooSlowError from None
 
     async def _through(self, exchange: _Exchange, worker: Worker) -> web.StreamResponse:
         """To a worker and back. Raises NotConnectedError, then the request may go elsewhere."""
@@ -215,8 +231,8 @@ class Front:
         spent_s = asyncio.get_running_loop().time() - exchange.arrived_s
         headers = handed_on(request.headers.items(), self._terms.token, spent_s, at_zero=exchange.at_zero)
         body = (exchange.body or None) if exchange.body is not None else request.content.iter_any()
-        target = request.raw_path if request.raw_path.startswith("/") else request.rel_url.raw_path_qs
-        out = passing.Outgoing(request.method, target, request.path, headers, body)
+        target, moves = _target(request) or "/", self.closing or not line.stands_in
+        out = passing.Outgoing(request.method, target, request.path, headers, body, closing=moves)
         try:
             response = await self._pass_on(request, out, worker.address, exchange.begun)
         except passing.NotConnectedError:
@@ -245,6 +261,26 @@ class Front:
         await begun.write(answers.error_event(path, 502, said))
         await begun.write_eof()
         return begun
+
+
+class _TooSlowError(Exception):
+    """A short body did not come."""
+
+
+def _target(request: web.BaseRequest) -> str | None:
+    """The path and query that a worker is asked for; None where the client names none (CONNECT, OPTIONS *)."""
+    if request.raw_path.startswith("/"):
+        return request.raw_path
+    whole = request.rel_url.raw_path_qs  # of an address that a client writes for a proxy
+    return whole if whole.startswith("/") else None
+
+
+def _moved(path: str) -> web.Response:
+    """To a connection that stands although its port is closed, because the model has another or is gone."""
+    response = _json(answers.error_body(path, 503, "no model is reached by this connection any longer"), 503)
+    response.headers["Retry-After"] = "1"
+    response.force_close()
+    return response
 
 
 def _port(request: web.BaseRequest) -> int:

@@ -60,12 +60,13 @@ class Place:
 
 @dataclass
 class Surroundings:
-    """What lines have in common. `activators`: how many share the traffic."""
+    """What lines have in common. `changed` is told of which model another number waits. `activators`: how many share
+    the traffic."""
 
     activator: str
     limits: Limits
     now: Callable[[], datetime]
-    changed: Callable[[], None] = lambda: None
+    changed: Callable[[tuple[str, str]], None] = lambda _: None
     totals: Totals = field(default_factory=Totals)
     activators: int = 1
 
@@ -76,6 +77,8 @@ class Line:
     def __init__(self, model: Known, around: Surroundings) -> None:
         self.model = model
         self.workers: dict[Address, Worker] = {}
+        self.stands_in = True
+        """The model's Service leads to activators. Where it does not, a new connection finds a worker."""
         self._around = around
         self._loop = asyncio.get_running_loop()
         self._places: OrderedDict[Place, None] = OrderedDict()
@@ -111,8 +114,9 @@ class Line:
             self._fail_all(holding.failed(model, model.refusal, 0, now))
         self._release()
 
-    def serve(self, addresses: frozenset[Address]) -> None:
+    def serve(self, addresses: frozenset[Address], *, stands_in: bool = True) -> None:
         """The workers that serve now. One that left keeps the requests it has."""
+        self.stands_in = stands_in or not addresses
         self.workers = {a: self.workers.get(a) or Worker(a) for a in sorted(addresses)}
         self._release()
 
@@ -158,7 +162,7 @@ class Line:
         place.timer = self._loop.call_at(arrived_s + self.model.patience_s, self._expire, place)
         self._held.add(place)
         self._around.totals.requests += 1
-        self._around.changed()
+        self._changed()
         if first:
             self._places[place] = None
             self._places.move_to_end(place, last=False)
@@ -193,7 +197,7 @@ class Line:
             place.timer.cancel()
         self._around.totals.requests -= 1
         self._around.totals.total_bytes -= place.size
-        self._around.changed()
+        self._changed()
 
     def abandon(self, place: Place) -> None:
         """The client is gone: the place is free, and so is a worker that was just found for it."""
@@ -204,6 +208,9 @@ class Line:
                 self.done(outcome)
 
     # Inside
+
+    def _changed(self) -> None:
+        self._around.changed(self.model.key)
 
     def _ahead(self) -> int:
         return self.held + self.model.waiting_elsewhere(self._around.activator)
@@ -272,8 +279,8 @@ class Line:
         self._echo_until_s = max(self._echo_until_s, until_s)
         if self._echo_timer is not None:
             self._echo_timer.cancel()
-        self._echo_timer = self._loop.call_at(self._echo_until_s + 0.01, self._around.changed)
-        self._around.changed()
+        self._echo_timer = self._loop.call_at(self._echo_until_s + 0.01, self._changed)
+        self._changed()
 
 
 def _business(worker: Worker) -> int:

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -38,11 +38,14 @@ from modelfleet.controller.process import stop_signal, utc_now
 from modelfleet.controller.resources import DEPLOYMENTS, SLICES
 from modelfleet.controller.streams import KubernetesStreams
 from modelfleet.core.activation import holding
-from modelfleet.core.activation.slices import ready_addresses
+from modelfleet.core.activation.known import Known, known
+from modelfleet.core.activation.slices import outline, ready_addresses
+from modelfleet.core.snapshot import Raw
 
 _log = logging.getLogger("modelfleet.activator.main")
 
 _LOOK_S = 0.05
+_WRITE_S = 5.0  # a write that was swallowed is made anew: a model wakes by it
 _SHARE_PERCENT = 60  # of the open files, for requests that are held; the others are for those that pass, which take two
 
 
@@ -81,9 +84,10 @@ class Activator:
         self._around = Surroundings(options.pod, options.limits, utc_now)
         self._fleet = Fleet(self._around, self._meter, self._ports_changed)
         self._ports_due = asyncio.Event()
-        self._deployments: list[Watched] = []
-        self._slices: list[Watched] = []
-        self._peers: Watched | None = None
+        self._deployments: list[Watched[Known | None]] = []
+        self._slices: list[Watched[Raw]] = []
+        self._peers: Watched[Raw] | None = None
+        self._membership: Membership | None = None
         self._opened = self._leaving = False
 
     async def run(self) -> int:
@@ -96,22 +100,23 @@ class Activator:
         cluster = await stack.enter_async_context(await self._cluster())
         await self._watches(stack)
         demands = Demands(cluster, options.pod, utc_now, self._meter)
-        membership = Membership(cluster, options.own, self._meter) if options.own is not None else None
         self._around.changed = demands.changed
+        if options.own is not None:
+            self._membership = Membership(cluster, options.own, self._meter)
         pass_on = passing.Passing(await stack.enter_async_context(passing.session()))
         front = Front(self._fleet.line_at, pass_on, self._terms, self._around, self._meter)
         ports = Ports(front, options.host)
         self._expose(ports)
         await self._serve_metrics(stack)
         works = [each.run() for each in self._followed()]
-        works += [demands.run(lambda: self._fleet.lines), ports.run(), self._keep_ports(ports, membership)]
-        if membership is not None:
-            works.append(membership.run(lambda: self._seen(ports)))
+        works += [demands.run(lambda: self._fleet.lines), ports.run(), self._keep_ports(ports)]
+        if self._membership is not None:
+            works.append(self._membership.run(lambda: self._seen(ports)))
         tasks = [asyncio.create_task(work) for work in works]
         _log.info("started", extra={"namespaces": options.namespaces or "all", "activator": options.pod})
         ended = await _first_end(stop, tasks)
         if ended is None:
-            await self._finish(front, pass_on, membership)
+            await self._finish(front)
         await ports.close()
         if ended is None:
             await demands.clear(self._fleet.lines)
@@ -124,13 +129,13 @@ class Activator:
         _log.info("stopped")
         return 0
 
-    async def _finish(self, front: Front, pass_on: passing.Passing, membership: Membership | None) -> None:
+    async def _finish(self, front: Front) -> None:
         """Leaves the slices and goes on until nobody waits any more, or the grace ends."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
-        self._leaving = pass_on.closing = True
-        if membership is not None:
-            membership.leave()
+        self._leaving = front.closing = True
+        if self._membership is not None:
+            self._membership.leave()
         _log.info("leaving", extra={"held": self._fleet.held, "in_flight": front.active})
         while loop.time() < begun_s + self._options.grace_s:
             if loop.time() >= begun_s + self._options.propagation_s and not front.active:
@@ -143,7 +148,8 @@ class Activator:
 
     async def _cluster(self) -> KubernetesCluster:
         managers = Managers(names.ACTIVATOR, f"{names.ACTIVATOR}-{self._options.pod}")
-        return KubernetesCluster(await _credentials(self._options), managers=managers)
+        configuration = await _credentials(self._options)
+        return KubernetesCluster(configuration, write_left_s=lambda: _WRITE_S, managers=managers)
 
     async def _watches(self, stack: AsyncExitStack) -> None:
         options = self._options
@@ -153,46 +159,54 @@ class Activator:
             return await stack.enter_async_context(made)
 
         for namespace in options.namespaces or (None,):
-            self._deployments.append(Watched(await streams(namespace), DEPLOYMENTS, self._learn))
+            self._deployments.append(Watched(await streams(namespace), DEPLOYMENTS, known, self._learn))
             ours = await streams(namespace, names.DEPLOYMENT_LABEL)
-            self._slices.append(Watched(ours, SLICES, self._look))
+            self._slices.append(Watched(ours, SLICES, outline, self._look))
         if options.service and options.own is not None:
             of_service = await streams(options.own.namespace, f"{names.SERVICE_NAME_LABEL}={options.service}")
-            self._peers = Watched(of_service, SLICES, lambda _: self._peers_changed())
+            self._peers = Watched(of_service, SLICES, outline, lambda *_: self._peers_changed())
 
-    def _followed(self) -> list[Watched]:
+    def _followed(self) -> list[Watched[Any]]:
         return [*self._deployments, *self._slices, *([self._peers] if self._peers is not None else [])]
 
     # What changes
 
-    def _learn(self, keys: frozenset[Key]) -> None:
-        self._fleet.learn(keys, _merged(self._deployments), _merged(self._slices).values())
-        self._around.changed()
-        self._ports_changed()
+    def _learn(self, keys: frozenset[Key], models: Mapping[Key, Known | None]) -> None:
+        self._fleet.learn(keys, models)
+        for key in keys:
+            self._around.changed(key)
+        self._look_out(keys)
 
-    def _look(self, keys: frozenset[Key]) -> None:
-        self._fleet.look_at_slices(keys, _merged(self._slices))
-        self._ports_changed()
+    def _look(self, keys: frozenset[Key], slices: Mapping[Key, Raw]) -> None:
+        self._look_out(self._fleet.look_at_slices(keys, slices))
 
     def _peers_changed(self) -> None:
         self._around.activators = max(1, len(self._alive() or ()))
         self._ports_changed()
 
     def _ports_changed(self) -> None:
+        self._look_out(None)
         self._ports_due.set()
 
-    async def _keep_ports(self, ports: Ports, membership: Membership | None) -> None:
+    def _look_out(self, keys: Iterable[Key] | None) -> None:
+        """Slices of these models may have to change; None: of all."""
+        if not self._opened:
+            self._ports_due.set()  # it is ready as soon as all was read
+        if self._membership is not None:
+            self._membership.changed(keys)
+
+    async def _keep_ports(self, ports: Ports) -> None:
         """Opens and closes ports when others are wanted; then slices may have to change."""
         while True:
             await self._ports_due.wait()
             self._ports_due.clear()
             await ports.want(self._fleet.ports)
             self._opened = self._opened or self._whole()
-            if membership is not None:
-                membership.changed()
+            if self._membership is not None:
+                self._membership.changed()
 
     def _whole(self) -> bool:
-        return all(each.whole for each in (*self._deployments, *self._slices))
+        return all(each.whole for each in self._deployments) and all(each.whole for each in self._slices)
 
     def _alive(self) -> frozenset[str] | None:
         if self._peers is None or not self._peers.whole:
@@ -200,7 +214,7 @@ class Activator:
         return ready_addresses(self._peers.objects.values())
 
     def _seen(self, ports: Ports) -> Seen:
-        return Seen(self._fleet.lines, _merged(self._slices), ports.listening, self._alive())
+        return Seen(self._fleet, ports.listening, self._alive())
 
     # What it tells
 
@@ -234,10 +248,6 @@ async def _credentials(options: Options) -> Any:
         return await credentials.load(options.kubeconfig)
     except credentials.CredentialsError as error:
         raise UnusableError(str(error), 3) from error
-
-
-def _merged(watched: Sequence[Watched]) -> dict[Key, Any]:
-    return {key: item for each in watched for key, item in each.objects.items()}
 
 
 async def _first_end(stop: asyncio.Event, tasks: Sequence["asyncio.Task[Any]"]) -> BaseException | None:

@@ -39,13 +39,15 @@ class BrokenError(Exception):
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A request as a worker gets it. `body`: what was read of it, or what is still to come; None: it has none."""
+    """A request as a worker gets it. `body`: what was read of it, or what is still to come; None: it has none.
+    `closing`: with the answer the client is told to connect anew, and so goes elsewhere."""
 
     method: str
     target: str
     path: str
     headers: Headers
     body: bytes | AsyncIterator[bytes] | None
+    closing: bool = False
 
 
 def session() -> aiohttp.ClientSession:
@@ -63,11 +65,10 @@ def session() -> aiohttp.ClientSession:
 
 
 class Passing:
-    """Passes requests on through one session. `closing`: clients are told to connect anew, and so go elsewhere."""
+    """Passes requests on through one session."""
 
     def __init__(self, client: aiohttp.ClientSession) -> None:
         self._client = client
-        self.closing = False
 
     async def __call__(
         self, request: web.BaseRequest, out: Outgoing, to: Address, begun: web.StreamResponse | None
@@ -93,12 +94,12 @@ class Passing:
         async with answer:
             if begun is not None:
                 return await _continued(answer, out.path, begun)
-            return await _answered(request, answer, closing=self.closing)
+            return await _answered(request, answer, closing=out.closing)
 
 
 async def _answered(request: web.BaseRequest, answer: aiohttp.ClientResponse, *, closing: bool) -> web.StreamResponse:
     """The answer with the worker's own status and headers."""
-    headers = CIMultiDict(end_to_end((n.decode("latin-1"), v.decode("latin-1")) for n, v in answer.raw_headers))
+    headers = CIMultiDict(end_to_end(answer.headers.items()))
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
     empty = request.method == "HEAD" or answer.status in _NO_BODY
     unsized = "Content-Length" not in headers and not empty

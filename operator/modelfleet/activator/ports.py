@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from modelfleet.activator.front import Front
 
@@ -13,6 +14,9 @@ _log = logging.getLogger(__name__)
 BACKLOG = 4096
 """Connections that wait to be accepted: a burst at zero comes at once. The kernel's somaxconn caps it."""
 
+IDLE_S = 75.0
+"""A connection on which no request came whole, or none after an answer, is closed after so long: nginx's default."""
+
 _HEADER_BYTES = 65536
 _RETRY_S = 5.0
 
@@ -20,12 +24,14 @@ _RETRY_S = 5.0
 class Ports:
     """Listens where it is wanted. A port that cannot be opened is tried again every few seconds."""
 
-    def __init__(self, front: Front, host: str | None) -> None:
+    def __init__(self, front: Front, host: str | None, idle_s: float = IDLE_S) -> None:
         self._host = host
         self._server = web.Server(
             front,
             handler_cancellation=True,
             access_log=None,
+            logger=_logger_of_connections(),
+            keepalive_timeout=idle_s,
             auto_decompress=False,
             max_line_size=_HEADER_BYTES,
             max_field_size=_HEADER_BYTES,
@@ -71,10 +77,6 @@ class Ports:
         await self.want(frozenset())
         await self._server.shutdown(1.0)
 
-    def end_idle(self) -> None:
-        """Connections that carry no request end; each of the others after the answer that it waits for."""
-        self._server.pre_shutdown()
-
     async def _listen(self, port: int) -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -84,3 +86,23 @@ class Ports:
             if port not in self._faults:
                 _log.error("port %d cannot be opened: %s", port, error)
             self._faults[port] = str(error)
+
+
+class _WithoutWords(logging.Filter):
+    """What a client sent that could not be read stands in the error's text, credentials too: the client is told it, and
+    the log only what kind of error it was."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False: the record is not written."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return True
+        _log.debug("a request that cannot be read was refused: %s", type(error).__name__)
+        return False
+
+
+def _logger_of_connections() -> logging.Logger:
+    made = logging.getLogger(f"{__name__}.connections")
+    if not made.filters:
+        made.addFilter(_WithoutWords())
+    return made

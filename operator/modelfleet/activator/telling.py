@@ -6,12 +6,13 @@ that it is written later; requests are held and handed on meanwhile.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from modelfleet.activator.fleet import activator_slices, service_key
+from modelfleet.activator.fleet import Fleet
 from modelfleet.activator.line import Line
 from modelfleet.activator.meter import Meter
 from modelfleet.api import names
@@ -27,52 +28,102 @@ _log = logging.getLogger(__name__)
 Key = tuple[str, str]
 
 _IDLE_S = 5.0
+_SHOWN_S = 0.5
 _CONFLICT_S = 0.2
 _FAILED_S = 2.0
 
 
+class _Writes:
+    """Writes that are on their way, one a model at a time: a slow one keeps no other from being sent."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._fault: BaseException | None = None
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._tasks
+
+    def begin(self, key: Key, writing: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:
+        """Sends one; `ended` is called when it was answered, or was not in time."""
+        task = self._tasks[key] = asyncio.get_running_loop().create_task(writing)
+
+        def done(task: "asyncio.Task[None]") -> None:
+            del self._tasks[key]
+            self._fault = self._fault or (None if task.cancelled() else task.exception())
+            ended()
+
+        task.add_done_callback(done)
+
+    def check(self) -> None:
+        """Raises what ended one, which must not be: the process is started again."""
+        if self._fault is not None:
+            raise self._fault
+
+    async def settle(self) -> None:
+        """Until none is on its way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+
 class Demands:
-    """Keeps this activator's part of status.demand."""
+    """Keeps this activator's part of status.demand. A look is at the models of which another number may wait, or of
+    which something is due."""
 
     def __init__(self, cluster: KubernetesCluster, activator: str, now: Callable[[], datetime], meter: Meter) -> None:
         self._cluster, self._activator, self._now, self._meter = cluster, activator, now, meter
-        self._told: dict[str, Told] = {}
+        self._told: dict[Key, tuple[str, Told]] = {}
+        """With the uid of the object that it was written to."""
+        self._due_s: dict[Key, float] = {}
+        self._writes = _Writes()
         self._wake = asyncio.Event()
 
-    def changed(self) -> None:
-        """Another number may wait."""
+    def changed(self, key: Key) -> None:
+        """Another number may wait for a model."""
+        self._due_s[key] = float("-inf")
         self._wake.set()
 
     async def run(self, lines: Callable[[], Mapping[Key, Line]]) -> None:
         """Writes what is due, until cancelled."""
         while True:
             self._wake.clear()
-            wait_s = await self.look(lines())
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            self._writes.check()
+            await _woken(self._wake, self.look(lines()))
 
-    async def look(self, lines: Mapping[Key, Line]) -> float:
-        """Writes what is due; seconds until something else is."""
+    def look(self, lines: Mapping[Key, Line]) -> float:
+        """Begins to write what is due; seconds until something else is."""
         now_s = asyncio.get_running_loop().time()
-        self._told = {uid: told for uid, told in self._told.items() if uid in {x.model.uid for x in lines.values()}}
-        decisions = [(line, self._decide(line, now_s)) for line in lines.values()]
-        due = [line for line, decision in decisions if decision.step is Step.WRITE]
-        await asyncio.gather(*(self._write(line, line.demand) for line in due))
-        waits = [decision.wait_s for _, decision in decisions if decision.wait_s is not None]
-        return min([0.5 if due else _IDLE_S, *waits])
-
-    def _decide(self, line: Line, now_s: float) -> Decision:
-        model = line.model
-        return decide_demand(line.demand, self._told.get(model.uid, Told()), model.demand.get(self._activator), now_s)
+        for key in [key for key, due_s in self._due_s.items() if due_s <= now_s and key not in self._writes]:
+            del self._due_s[key]
+            line = lines.get(key)
+            if line is None:
+                self._told.pop(key, None)
+                continue
+            decision = self._decide(line, now_s)
+            if decision.step is Step.WRITE:
+                self._writes.begin(key, self._write(line, line.demand), partial(self._after, key))
+            elif decision.wait_s is not None:
+                self._due_s[key] = now_s + decision.wait_s
+        waits = (due_s - now_s for key, due_s in self._due_s.items() if key not in self._writes)
+        return max(0.0, min([_IDLE_S, *waits]))
 
     async def clear(self, lines: Mapping[Key, Line]) -> None:
         """Takes this activator out of every object that names it, because it ends."""
+        await self._writes.settle()
         own = self._activator
-        named = [x for x in lines.values() if self._told.get(x.model.uid, Told()).waiting or own in x.model.demand]
+        named = [x for x in lines.values() if self._last(x).waiting or own in x.model.demand]
         await asyncio.gather(*(self._write(line, 0) for line in named))
+
+    def _decide(self, line: Line, now_s: float) -> Decision:
+        return decide_demand(line.demand, self._last(line), line.model.demand.get(self._activator), now_s)
+
+    def _last(self, line: Line) -> Told:
+        uid, told = self._told.get(line.model.key, ("", Told()))
+        return told if uid == line.model.uid else Told()
+
+    def _after(self, key: Key) -> None:
+        """By the next look the watch should show what was written; a change meanwhile is looked at first."""
+        self._due_s.setdefault(key, asyncio.get_running_loop().time() + _SHOWN_S)
+        self._wake.set()
 
     async def _write(self, line: Line, waiting: int) -> None:
         model = line.model
@@ -84,7 +135,7 @@ class Demands:
         }
         done = await _attempt(self._cluster.apply_status(manifest), f"the demand of {model.namespace}/{model.name}")
         self._meter.writes.labels("demand", "ok" if done else "failed").inc()
-        self._told[model.uid] = Told(waiting, asyncio.get_running_loop().time(), confirmed=done)
+        self._told[model.key] = model.uid, Told(waiting, asyncio.get_running_loop().time(), confirmed=done)
 
 
 @dataclass
@@ -94,16 +145,24 @@ class _Try:
 
 
 class Membership:
-    """Keeps this activator's address in the slices of the models that it listens for."""
+    """Keeps this activator's address in the slices of the models that it listens for. A look is at the models that
+    something changed of, and at all every few seconds."""
 
     def __init__(self, cluster: KubernetesCluster, own: Own, meter: Meter) -> None:
         self._cluster, self._own, self._meter = cluster, own, meter
         self._tries: dict[Key, _Try] = {}
+        self._due: set[Key] = set()
+        self._all_at_s = float("-inf")
+        """When all are looked at next."""
+        self._writes = _Writes()
         self._wake = asyncio.Event()
         self.leaving = False
 
-    def changed(self) -> None:
-        """Slices, ports or the other activators changed."""
+    def changed(self, keys: Iterable[Key] | None = None) -> None:
+        """The slices of these models changed; None: anything, such as ports or the other activators."""
+        if keys is None:
+            self._all_at_s = float("-inf")
+        self._due.update(keys or ())
         self._wake.set()
 
     def leave(self) -> None:
@@ -115,36 +174,39 @@ class Membership:
         """Writes what is due, until cancelled."""
         while True:
             self._wake.clear()
-            wait_s = await self.look(seen())
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            self._writes.check()
+            await _woken(self._wake, self.look(seen()))
 
-    async def look(self, seen: "Seen") -> float:
-        """Writes what is due; seconds until the next look."""
-        due = []
-        slices = activator_slices(seen.slices.values())
-        for line in seen.lines.values():
-            stored = slices.get(service_key(line.model))
+    def look(self, seen: "Seen") -> float:
+        """Begins to write what is due; seconds until the next look."""
+        lines = seen.fleet.lines
+        now_s = asyncio.get_running_loop().time()
+        looked_at = self._due & lines.keys()
+        if now_s >= self._all_at_s:
+            self._tries = {key: tried for key, tried in self._tries.items() if key in lines}
+            looked_at, self._all_at_s = set(lines), now_s + _IDLE_S
+        self._due = set()
+        for key in looked_at:
+            stored = seen.fleet.activator_slice(key)
             if stored is None:
                 continue
-            listens = not self.leaving and line.model.port in seen.listening
+            listens = not self.leaving and lines[key].model.port in seen.listening
             wanted = wanted_endpoints(stored, self._own, seen.alive, listens=listens)
-            if wanted is not None and self._may_try(stored):
-                due.append(self._write(stored, wanted))
-        await asyncio.gather(*due)
-        return _CONFLICT_S if due else _IDLE_S
+            if wanted is None:
+                continue
+            self._due.add(key)  # to see whether it was done
+            if key not in self._writes and self._may_try(key, stored):
+                self._writes.begin(key, self._write(key, stored, wanted), self._wake.set)
+        return _CONFLICT_S if self._due else max(0.0, self._all_at_s - now_s)
 
-    def _may_try(self, stored: Raw) -> bool:
+    def _may_try(self, key: Key, stored: Raw) -> bool:
         """Not the same version twice in a moment: the watch shows soon what the last write did."""
-        at = self._tries.get(_key(stored), _Try())
+        at = self._tries.get(key, _Try())
         version = raw.text(stored, "metadata", "resourceVersion")
         return at.version != version or at.not_before_s <= asyncio.get_running_loop().time()
 
-    async def _write(self, stored: Raw, wanted: list[Mapping[str, Any]]) -> None:
-        namespace, name = key = _key(stored)
+    async def _write(self, key: Key, stored: Raw, wanted: list[Mapping[str, Any]]) -> None:
+        namespace, name = raw.text(stored, "metadata", "namespace"), raw.name(stored)
         version = raw.text(stored, "metadata", "resourceVersion")
         patch = {"metadata": {"resourceVersion": version}, "endpoints": wanted}
         done = await _attempt(
@@ -158,14 +220,18 @@ class Membership:
 class Seen:
     """What membership is decided by. `alive`: the addresses of activators that are ready; None: not known."""
 
-    lines: Mapping[Key, Line]
-    slices: Mapping[Key, Raw]
+    fleet: Fleet
     listening: frozenset[int]
     alive: frozenset[str] | None
 
 
-def _key(item: Raw) -> Key:
-    return raw.text(item, "metadata", "namespace"), raw.name(item)
+async def _woken(wake: asyncio.Event, wait_s: float) -> None:
+    """After so many seconds, or as soon as something changed."""
+    try:
+        async with asyncio.timeout(wait_s):
+            await wake.wait()
+    except TimeoutError:
+        return
 
 
 async def _attempt(writing: Any, what: str) -> bool:

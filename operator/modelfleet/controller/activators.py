@@ -16,7 +16,7 @@ from modelfleet.api import names
 from modelfleet.api.zero_status import ZeroState
 from modelfleet.controller.cluster import Cluster
 from modelfleet.controller.resources import DEPLOYMENTS, SLICES
-from modelfleet.controller.triggers import Key
+from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core import raw
 from modelfleet.core.activator import Answer, waiting_in
 from modelfleet.core.handshake import free_port
@@ -27,6 +27,10 @@ ASKED_AT_ONCE = 5
 """Pods may be behind the Service besides activators, and Kubernetes chooses: with the one before, so many questions
 find one of two activators among three pods in 95 of 100 looks, and the next look is a second later."""
 
+ASKED_EVERY_S = 30.0
+"""How often models at zero are asked whether their activators still answer, without a look at anything else."""
+
+_ASKED_TOGETHER = 16
 _TIMEOUT_S = 2.0
 _LONGEST_ANSWER_BYTES = 4096
 _ANSWER_S = 1.0  # an answer is not asked for more often
@@ -39,12 +43,14 @@ or TimeoutError."""
 
 @dataclass
 class _Memory:
-    """What is remembered of a model: when an answer was last had or asked for, and since when entries are there."""
+    """What is remembered of a model: when an answer was last had or asked for, and since when entries are there.
+    `followed`: the address and the uid to ask for between looks, while it is at zero and activators answer."""
 
     silent_since_s: float | None = None
     asked_at_s: float | None = None
     answer: Answer | None = None
     entries: dict[tuple[str, str], float] = field(default_factory=dict)
+    followed: tuple[str, str] | None = None
 
 
 async def ask(url: str) -> tuple[int, bytes]:
@@ -79,13 +85,29 @@ class Activators:
         asked = any(raw.text(kept, "state") == state for state in _ASKED_IN)
         if not asked:
             memory.silent_since_s = memory.asked_at_s = memory.answer = None
+        answer = await self._answer(key, world, memory) if asked else None
+        follows = answer is not None and answer.proven and raw.text(kept, "state") == ZeroState.AT_ZERO
+        memory.followed = (_probe(key, world), raw.uid(world.deployment)) if follows else None
         return replace(
             world,
             slices=(found,) if found is not None else (),
-            activator=await self._answer(key, world, memory) if asked else None,
+            activator=answer,
             activator_port=None if raw.integer(kept, "port") else await self._port(world.deployment),
             demand_s=self._ages_s(world.deployment, memory),
         )
+
+    async def run(self, triggers: Triggers) -> None:
+        """Asks for models at zero whether their activators still answer, and has those looked at for which none does.
+        Until cancelled."""
+        while True:
+            await asyncio.sleep(ASKED_EVERY_S)
+            due = [(key, *memory.followed) for key, memory in self._memory.items() if memory.followed is not None]
+            for begin in range(0, len(due), _ASKED_TOGETHER):
+                some = due[begin : begin + _ASKED_TOGETHER]
+                said = await asyncio.gather(*(self._asked(url, uid) for _, url, uid in some))
+                for (key, *_), why in zip(some, said, strict=True):
+                    if why:
+                        triggers.add(key)
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a key."""
@@ -112,16 +134,12 @@ class Activators:
 
     async def _why_silent(self, key: Key, world: World) -> str:
         """Empty: one answered for this model."""
-        uid = raw.uid(world.deployment)
-        service = next((item for item in world.services if raw.name(item) == names.child(key.name)), None)
+        uid, service = raw.uid(world.deployment), _service(key, world)
         if service is None or raw.controller(service).get("uid") != uid:
             return "the model has no Service yet"
-        try:
-            address = ipaddress.ip_address(raw.text(service, "spec", "clusterIP"))
-        except ValueError:
+        url = _probe(key, world)
+        if not url:
             return "its Service has no address"
-        host = f"[{address}]" if address.version == 6 else str(address)
-        url = f"http://{host}:{names.SERVICE_PORT}{names.ACTIVATOR_PROBE_PATH}"
         first = await self._asked(url, uid)
         if not first:
             return ""  # at zero, where nothing else is behind the Service, one question is enough
@@ -136,7 +154,7 @@ class Activators:
             return f"{url} does not answer ({type(error).__name__})"
         try:
             named = raw.text(json.loads(body), "uid") if status == 200 else ""
-        except ValueError:
+        except (ValueError, RecursionError):  # anything may be behind the Service
             named = ""
         return "" if named == uid else f"{url} is answered by no activator of this model (HTTP {status})"
 
@@ -146,8 +164,9 @@ class Activators:
         async with self._choosing:
             if uid not in self._ports:
                 listed = [await self._cluster.list(DEPLOYMENTS, each) for each in self._namespaces or (None,)]
-                others = (item for items in listed for item in items if raw.uid(item) != uid)
-                told = {raw.integer(item, "status", "toZero", "activatorPort") for item in others}
+                others = {raw.uid(item): item for items in listed for item in items if raw.uid(item) != uid}
+                told = {raw.integer(item, "status", "toZero", "activatorPort") for item in others.values()}
+                self._ports = {each: port for each, port in self._ports.items() if each in others}
                 port = free_port(uid, frozenset(told | set(self._ports.values())))
                 if port is None:
                     return None
@@ -159,3 +178,17 @@ class Activators:
         entries = {(each.activator, each.at) for each in waiting_in(deployment)}
         memory.entries = {each: memory.entries.get(each, now_s) for each in entries}
         return {activator: now_s - since_s for (activator, _), since_s in memory.entries.items()}
+
+
+def _service(key: Key, world: World) -> Raw | None:
+    return next((item for item in world.services if raw.name(item) == names.child(key.name)), None)
+
+
+def _probe(key: Key, world: World) -> str:
+    """Where activators are asked through the model's Service; empty where it has no address."""
+    try:
+        address = ipaddress.ip_address(raw.text(_service(key, world), "spec", "clusterIP"))
+    except ValueError:
+        return ""
+    host = f"[{address}]" if address.version == 6 else str(address)
+    return f"http://{host}:{names.SERVICE_PORT}{names.ACTIVATOR_PROBE_PATH}"

@@ -202,7 +202,7 @@ class Operator:
         self._expose_placer(placer)
         workers = [asyncio.create_task(queue.work(shell.reconcile)) for _ in range(self._options.workers)]
         others = [asyncio.create_task(work) for work in self._others(recorder, placer, cluster, queue)]
-        others += [asyncio.create_task(work) for work in (sampling.run(), numbers.run())]
+        others += [asyncio.create_task(work) for work in (sampling.run(), numbers.run(), activators.run(triggers))]
         watch.start()
         _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
         keeping = asyncio.create_task(leadership.keep())

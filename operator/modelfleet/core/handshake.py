@@ -55,7 +55,7 @@ def decide_handshake(
 ) -> tuple[Intent, Handshake]:
     """The step, and the wish with the number of replicas that comes of it. Without a wish everything stays."""
     stored, wish = entry(state_of(children), names.ZERO_KEY), intent.wish
-    kept = read_kept(stored)
+    kept = read_kept(stored).not_after(world.now)
     if wish is None:
         known = bool(raw.text(stored, "state"))
         return intent, Handshake(zero=Zero(kept=kept, replicas=0, slice=Slice.KEEP) if known else None)

@@ -59,7 +59,7 @@ def refusal(s: Situation) -> Refusal | None:
     | the spec is not accepted, or no plan can be made | that reason |
     | by hand | ZeroByHand |
     | a wake failed, and its back-off is not over | WakeFailed, until it is |
-    | waking, and the API server refuses the pods | PodsRefused |
+    | waking, no replica has a node, and the API server refuses the pods | PodsRefused |
     | waking, and no node has room | NoRoom |
     | else | None |
     """
@@ -74,7 +74,7 @@ def refusal(s: Situation) -> Refusal | None:
         return _refusal(Reason.ZERO_BY_HAND, _BY_HAND)
     if zero.state is ZeroState.AT_ZERO:
         return _backing_off(s)
-    if s.world.refused and s.step.create:
+    if s.world.refused and s.step.create and not any(replica.placed for replica in s.staying):
         return _refusal(Reason.PODS_REFUSED, f"the API server refuses the replicas: {s.world.refused}")
     short = [name for name in sorted(s.placing.shortfalls) if name not in s.placing.bought]
     if short and not s.placed_any and not any(replica.terminating for replica in s.fleet):

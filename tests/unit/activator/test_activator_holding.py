@@ -76,8 +76,9 @@ async def test_a_stream_that_waits_gets_comments_and_then_the_worker_s_events(se
         return web.Response(text="data: 1\n\ndata: [DONE]\n\n", content_type="text/event-stream")
 
     async with door(outlook=Outlook(left_s=7.0)) as at, worker(events) as behind:
-        asking = asyncio.create_task(Client(session, at.port, MODEL).stream())
-        await asyncio.sleep(0.25)
+        client = Client(session, at.port, MODEL)
+        asking = asyncio.create_task(client.stream())
+        await until(lambda: client.told == 1)
         at.serve(behind)
         answer = await asking
     assert answer.headers["Content-Type"].startswith("text/event-stream")
@@ -89,7 +90,7 @@ async def test_a_start_that_fails_ends_all_who_wait_at_once_with_the_reason(sess
     async with door(outlook=Outlook(usual_s=30.0)) as at:
         client = Client(session, at.port, MODEL)
         whole, stream = asyncio.create_task(client.complete()), asyncio.create_task(client.stream())
-        await asyncio.sleep(0.25)
+        await until(lambda: client.told == 1 and at.line.held == 2)
         at.learn(refusal=NO_ROOM)
         refused, cut = await whole, await stream
         later = await client.stream()
@@ -105,8 +106,9 @@ async def test_a_worker_s_refusal_after_comments_is_an_event(session: aiohttp.Cl
         return web.json_response({"error": {"message": "too long"}}, status=400)
 
     async with door() as at, worker(refuse) as behind:
-        asking = asyncio.create_task(Client(session, at.port, MODEL).stream())
-        await asyncio.sleep(0.25)
+        client = Client(session, at.port, MODEL)
+        asking = asyncio.create_task(client.stream())
+        await until(lambda: client.told == 1)
         at.serve(behind)
         error = spoken(await asking)
     assert (error["message"], error["code"]) == ("too long", 400)

@@ -74,6 +74,7 @@ async def test_one_answer_of_an_activator_among_pods_is_proof(state: str) -> Non
         (seen("AtZero"), (404, b""), "answered by no activator of this model (HTTP 404)"),
         (seen("AtZero"), (200, b"[]"), "answered by no activator of this model (HTTP 200)"),
         (seen("AtZero"), (200, b"{"), "answered by no activator of this model (HTTP 200)"),
+        (seen("AtZero"), (200, b"[" * 4096), "answered by no activator of this model (HTTP 200)"),
         (seen("AtZero"), (200, OURS.replace(b"chat", b"else")), "answered by no activator of this model (HTTP 200)"),
         (seen("AtZero"), ConnectionRefusedError(), "does not answer (ConnectionRefusedError)"),
         (seen("AtZero"), TimeoutError(), "does not answer (TimeoutError)"),
@@ -160,6 +161,49 @@ async def test_a_port_is_no_other_models_and_stays() -> None:
 
 def test_when_all_ports_are_taken_there_is_none() -> None:
     assert free_port("uid", frozenset(range(FIRST_PORT, FIRST_PORT + PORTS))) is None
+
+
+async def test_the_port_of_a_model_that_is_gone_is_free_again() -> None:
+    cluster, numbers = FakeCluster("team"), range(PORTS + 5)
+    activators = Activators(cluster)
+    for number in (numbers[0], *numbers[-3:]):
+        activators._ports |= {f"gone-{each}": FIRST_PORT + each % PORTS for each in range(PORTS - 1)}
+        new = to_zero()
+        new["metadata"] |= {"uid": f"uid-{number}"}
+        assert (await activators.seen_in(KEY, world(new))).activator_port is not None
+        assert len(activators._ports) == 1
+
+
+class Keys:
+    """Which keys were to be looked at."""
+
+    def __init__(self) -> None:
+        self.added: list[Key] = []
+
+    def add(self, key: Key) -> None:
+        self.added.append(key)
+
+    def add_all(self) -> None:
+        raise AssertionError("one model is nothing to all")
+
+
+@pytest.mark.looptime(start=1000)
+@pytest.mark.parametrize(("state", "follows"), [("AtZero", True), ("Waking", False), ("Serving", False)])
+async def test_activators_that_no_longer_answer_at_zero_are_heard_of_between_looks(state: str, follows: bool) -> None:
+    network, keys = Network((200, OURS)), Keys()
+    activators = Activators(FakeCluster("team"), (), network)
+    running = asyncio.create_task(activators.run(keys))
+    await activators.seen_in(KEY, seen(state))
+    await asyncio.sleep(100)
+    assert keys.added == []
+    network.answers = [ConnectionRefusedError()]
+    await asyncio.sleep(31)
+    assert keys.added == ([KEY] if follows else [])
+    await activators.seen_in(KEY, seen("AtZero"))
+    asked = len(network.asked)
+    await asyncio.sleep(100)
+    assert len(network.asked) == asked, "a model that is silent is looked at by reconciles"
+    running.cancel()
 
 
 async def test_a_model_that_never_goes_to_zero_costs_no_read() -> None:

@@ -158,3 +158,22 @@ def test_every_refusal_says_why_and_what_is_held_stays_inside_the_bounds(
         assert held + size <= LIMITS.total_bytes
     else:
         assert verdict.status == 413 or (verdict.retry_after_s or 0) >= 1
+
+
+LATE = [
+    pytest.param(Outlook(usual_s=60.0, since=NOW - timedelta(seconds=45)), 15, id="in time"),
+    pytest.param(Outlook(usual_s=60.0, since=NOW - timedelta(seconds=68)), 8, id="eight seconds late"),
+    pytest.param(Outlook(usual_s=60.0, since=NOW - timedelta(seconds=900)), 60, id="very late"),
+    pytest.param(Outlook(usual_s=60.0, since=NOW + timedelta(hours=1)), 60, id="begun by a clock that is ahead"),
+    pytest.param(Outlook(usual_s=60.0, left_s=20.0, since=NOW - timedelta(hours=1)), 20, id="late, and it tells"),
+]
+
+
+@pytest.mark.parametrize(("outlook", "after_s"), LATE)
+def test_a_start_that_is_late_is_not_said_to_end_at_once(outlook: Outlook, after_s: int) -> None:
+    assert retry_after_s(model(outlook=outlook), 0, NOW) == after_s
+
+
+def test_a_refusal_lasts_no_longer_than_the_operator_lets_one_last_whatever_our_clock_says() -> None:
+    refusal = Refusal("WakeFailed", "no image", until=NOW + timedelta(days=1))
+    assert decide_hold(model(refusal=refusal), EMPTY, 1, LIMITS, NOW).retry_after_s == 900

@@ -98,6 +98,7 @@ def test_models_at_zero_are_listed_by_their_served_names(model: Known) -> None:
         pytest.param(b'{"message": "too long"}', "too long", id="vLLM's older form"),
         pytest.param(b'{"error": "too long"}', "too long", id="a bare text"),
         pytest.param(b"Bad Gateway", "Bad Gateway", id="no JSON"),
+        pytest.param(b"[" * 60000, "[" * 200, id="JSON that is too deep"),
         pytest.param(b"", "the worker refused the request", id="nothing"),
     ],
 )

@@ -14,7 +14,7 @@ from modelfleet.core.failures import Failure
 from modelfleet.core.groups import alone
 from modelfleet.core.pods import PodView
 from modelfleet.core.scaling.idle import Counts
-from modelfleet.core.scaling.zero import HOLD_S, Moment, Slice, decide_zero, needed
+from modelfleet.core.scaling.zero import HOLD_S, Moment, Slice, back_off_s, decide_zero, needed
 from modelfleet.core.scaling.zero_kept import Failed, Kept, kept_entry, read_kept
 from scenes import OFF, STARTING, pod
 
@@ -291,3 +291,33 @@ def test_what_somebody_wrote_into_the_state_never_stops_a_decision(entry: dict[s
     assert kept.port is None
     assert 0 <= got.replicas <= of.most
     assert read_kept(kept_entry(got.kept)) == got.kept
+
+
+LATER = START + timedelta(days=1)
+AHEAD = [
+    pytest.param(replace(SERVING, idle_at=LATER, since=LATER), id="it serves"),
+    pytest.param(replace(LEAVING, idle_at=LATER, since=LATER), id="it leaves"),
+    pytest.param(replace(AT_ZERO, since=LATER, failed=replace(FAILED, at=LATER)), id="a wake failed"),
+    pytest.param(replace(WAKING, since=LATER, counted_since=LATER), id="it wakes"),
+]
+
+
+@pytest.mark.parametrize("kept", AHEAD)
+def test_a_clock_that_was_set_back_holds_nothing_up(kept: Kept) -> None:
+    found = kept.not_after(START)
+    times = (found.since, found.idle_at, found.counted_since, found.failed.at if found.failed else None)
+    assert all(each is None or each <= START for each in times)
+    assert found.not_after(START + MINUTE) == found
+    assert back_off_s(found, 1, START) <= 10
+
+
+def test_while_activators_answer_a_model_at_zero_is_looked_at_seldom_and_a_busy_one_as_its_clock_is_exact() -> None:
+    answered, alone_ = (decide_zero(moment(AT_ZERO, answer=each)).wake_after_s for each in (PROVEN, UNPROVEN))
+    assert (answered, alone_) == (300.0, 30.0)
+    busy = [decide_zero(moment(SERVING, pod(0), counts=ARRIVED, after_s=each)).wake_after_s for each in (5.0, 120, 900)]
+    assert busy == [5.0, 15.0, 60.0]
+
+
+@pytest.mark.parametrize(("answer", "slice_"), [(SILENT, Slice.DROP), (UNPROVEN, Slice.KEEP), (PROVEN, Slice.KEEP)])
+def test_endpoints_of_activators_that_are_gone_leave_as_soon_as_a_replica_serves(answer: Answer, slice_: Slice) -> None:
+    assert decide_zero(moment(WAKING, pod(0), pod(1), answer=answer)).slice is slice_

@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -15,6 +17,15 @@ Look = Callable[[Site], None]
 
 def at_zero(**scaling: object) -> Site:
     """A model that has gone to zero."""
+    return _gone_to_zero(**scaling) if scaling else copy.deepcopy(_usual())
+
+
+@cache
+def _usual() -> Site:
+    return _gone_to_zero()
+
+
+def _gone_to_zero(**scaling: object) -> Site:
     site = Site(deployment=to_zero(**scaling))
     for _ in range(60):
         site.look()
@@ -211,6 +222,20 @@ def test_no_room_is_told_at_once_and_the_wake_goes_on_when_there_is_room() -> No
     assert site.serving() == 1
 
 
+@pytest.mark.parametrize(("waiting", "reason"), [(1, "PodsRefused"), (60, None)])
+def test_pods_that_are_refused_refuse_what_waits_only_where_no_replica_comes(waiting: int, reason: str | None) -> None:
+    site = at_zero()
+    site.hold("a1", 1)
+    while reason is None and not any("nodeName" in pod["spec"] for pod in site.pods().values()):
+        site.look()
+        site.tick(2)
+    site.hold("a1", waiting)
+    told = plan(replace(site.world(), refused="exceeded quota: pods")).status["toZero"]
+
+    assert told["state"] == "Waking"
+    assert told.get("refusal", {}).get("reason") == reason
+
+
 def test_a_schedule_wakes_the_model_and_keeps_it() -> None:
     site = at_zero()
     minute = (START.minute + 20) % 60
@@ -220,6 +245,60 @@ def test_a_schedule_wakes_the_model_and_keeps_it() -> None:
 
     assert len(site.created) == 2
     assert site.state == "AtZero"
+
+
+def _new_args(site: Site) -> None:
+    site.deployment["spec"]["engine"]["args"] = {"max-num-seqs": 30}
+
+
+def _advisory(site: Site) -> None:
+    site.deployment["spec"]["scaling"]["mode"] = "Advisory"
+
+
+def _terms_out(site: Site) -> None:
+    del site.deployment["spec"]["scaling"]["toZero"]
+    site.deployment["spec"]["scaling"]["minReplicas"] = 2
+
+
+CHANGES = [
+    pytest.param(_new_args, id="another plan"),
+    pytest.param(_advisory, id="another mode"),
+    pytest.param(_terms_out, id="no terms and two replicas"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_a_spec_that_changes_at_zero_or_while_it_wakes_leaves_no_gap(
+    change: Callable[[Site], None], waiting: int
+) -> None:
+    site = at_zero()
+    if waiting:
+        site.hold("a1", waiting)
+        site.look()
+        site.tick(5)
+    change(site)
+    site.deployment["metadata"]["generation"] = 2
+    site.hold("a2", 1)
+    site.pass_time(100)
+
+    assert site.serving() >= 1
+    assert SLICE not in site.objects
+    assert site.held == {}
+    assert site.unanswered == []
+
+
+def test_a_paused_rollout_wakes_with_the_newest_plan() -> None:
+    site = at_zero()
+    old = site.created[0]
+    _new_args(site)
+    site.deployment["spec"]["rollout"] = {"paused": True}
+    site.look()
+    site.hold("a1", 1)
+    site.pass_time(60)
+
+    assert (site.serving(), site.held, site.unanswered) == (1, {}, [])
+    assert site.created[-1] != old
 
 
 def test_to_zero_by_hand_refuses_and_wakes_by_hand() -> None:

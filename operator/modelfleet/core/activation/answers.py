@@ -20,10 +20,17 @@ _STREAMS = re.compile(r"/v1/(chat/completions|completions|messages|responses)")
 _STREAM_KEY = re.compile(rb'"stream"\s*:\s*true')
 _MESSAGES = "/v1/messages"
 _RESPONSES = "/v1/responses"
-_KINDS = {400: "BadRequestError", 404: "NotFoundError", 413: "RequestEntityTooLargeError", 502: "BadGatewayError"}
+_KINDS = {
+    400: "BadRequestError",
+    404: "NotFoundError",
+    408: "RequestTimeoutError",
+    413: "RequestEntityTooLargeError",
+    502: "BadGatewayError",
+}
 _ANTHROPIC_KINDS = {
     400: "invalid_request_error",
     404: "not_found_error",
+    408: "invalid_request_error",
     413: "request_too_large",
     503: "overloaded_error",
 }
@@ -60,7 +67,7 @@ def refusal_headers(verdict: Verdict) -> dict[str, str]:
 def waiting_comment(model: Known, now: datetime) -> bytes:
     """A comment of a stream that waits: clients pass over it, proxies see that the connection lives."""
     left_s = start_left_s(model.outlook, now)
-    said = "" if left_s is None else f", about {ceil(left_s)} s left"
+    said = f", about {ceil(left_s)} s left" if left_s else ""  # nothing is known of a start that is late
     return f": {model.served_names[0]} is starting{said}\n\n".encode()
 
 
@@ -108,7 +115,7 @@ def message_of(body: bytes) -> str:
     """The sentence of an error that a worker answered with."""
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     error = raw.at(value, "error")
     for found in (raw.text(error, "message"), raw.text(value, "message"), error):

@@ -26,8 +26,9 @@ _MOST_SPENT_MS = 24 * 3600 * 1000
 
 
 def end_to_end(headers: Iterable[tuple[str, str]]) -> Headers:
-    """The headers without those of one connection; repeated ones stay repeated, in their order."""
-    given = list(headers)
+    """The headers without those of one connection; repeated ones stay repeated, in their order. One whose bytes are not
+    UTF-8 is left out: it would be written without these bytes, and so say something else."""
+    given = [(name, value) for name, value in headers if value.isascii() or _is_utf8(value)]
     named = {each.strip().lower() for name, value in given if name.lower() == "connection" for each in value.split(",")}
     return [(name, value) for name, value in given if name.lower() not in _OF_ONE_CONNECTION | named]
 
@@ -47,7 +48,16 @@ def handed_on(headers: Iterable[tuple[str, str]], token: str, spent_s: float, *,
 def _spent_before_ms(headers: Headers, token: str) -> int:
     said = {name.lower(): value for name, value in headers if name.lower() in _OURS}
     caller = said.get(names.CALLER_HEADER, "")
-    if not token or not hmac.compare_digest(caller.encode(), token.encode()):
+    if not token or not hmac.compare_digest(caller.encode(errors="surrogateescape"), token.encode()):
         return 0
     spent = said.get(names.SPENT_HEADER, "")
     return int(spent) if spent.isascii() and spent.isdigit() and len(spent) < 10 else 0
+
+
+def _is_utf8(value: str) -> bool:
+    """Bytes that are not come as surrogates (PEP 383)."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import ceil
 
 from modelfleet.core.activation.known import Known, Outlook, Refusal
+from modelfleet.core.scaling.zero_kept import LONGEST_S
 
 UNMEASURED_S = 60.0
 """Retry-After where no start of the model was measured yet."""
@@ -72,8 +73,19 @@ def start_left_s(outlook: Outlook, now: datetime) -> float | None:
         return outlook.left_s
     if outlook.usual_s is None:
         return None
-    passed_s = (now - outlook.since).total_seconds() if outlook.since is not None else 0.0
-    return max(0.0, outlook.usual_s - passed_s)
+    return max(0.0, outlook.usual_s - _passed_s(outlook, now))
+
+
+def _passed_s(outlook: Outlook, now: datetime) -> float:
+    """Since the start that runs began. Its begin is by the operator's clock, which may be ahead of ours."""
+    return max(0.0, (now - outlook.since).total_seconds()) if outlook.since is not None else 0.0
+
+
+def _late_s(outlook: Outlook, now: datetime) -> float:
+    """By how much a start that does not tell how far it is has passed its usual time."""
+    if outlook.left_s is not None or outlook.usual_s is None:
+        return 0.0
+    return max(0.0, _passed_s(outlook, now) - outlook.usual_s)
 
 
 def wait_s(model: Known, ahead: int, now: datetime) -> float | None:
@@ -86,9 +98,11 @@ def wait_s(model: Known, ahead: int, now: datetime) -> float | None:
 
 
 def retry_after_s(model: Known, ahead: int, now: datetime) -> int:
-    """Whole seconds after which the model should answer at once."""
+    """Whole seconds after which the model should answer at once. A start that is late is asked for in as long as it is
+    late already, at most a minute: nothing better is known of it."""
     expected_s = wait_s(model, ahead, now) if start_left_s(model.outlook, now) is not None else None
-    return max(_SHORTEST_S, ceil(UNMEASURED_S if expected_s is None else expected_s))
+    late_s = min(UNMEASURED_S, _late_s(model.outlook, now))
+    return max(_SHORTEST_S, ceil(UNMEASURED_S if expected_s is None else expected_s + late_s))
 
 
 def decide_hold(model: Known, load: Load, body_bytes: int, limits: Limits, now: datetime) -> Verdict:
@@ -117,7 +131,8 @@ def failed(model: Known, refusal: Refusal, ahead: int, now: datetime) -> Verdict
     """The start cannot succeed now, and the operator says why; before its `until` no other is tried."""
     again_s = retry_after_s(model, ahead, now)
     if refusal.until is not None:
-        again_s = max(_SHORTEST_S, ceil((refusal.until - now).total_seconds()))
+        until_s = min(LONGEST_S, (refusal.until - now).total_seconds())  # by the operator's clock, and bounded by it
+        again_s = max(_SHORTEST_S, ceil(until_s))
     words = f"{refusal.reason}: {refusal.message}" if refusal.message else refusal.reason
     return Verdict(Reason.START_FAILED, f"{model.served_names[0]} cannot start: {words}", 503, again_s)
 

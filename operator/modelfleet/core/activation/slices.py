@@ -34,6 +34,12 @@ class Own:
     node: str = ""
 
 
+def outline(endpoint_slice: Slice) -> Slice:
+    """What an activator needs of a slice: all but the long record of who wrote which field."""
+    metadata = {k: v for k, v in raw.mapping(endpoint_slice, "metadata").items() if k != "managedFields"}
+    return {**endpoint_slice, "metadata": metadata}
+
+
 def service_of(endpoint_slice: Slice) -> tuple[str, str]:
     """Namespace and name of the Service that a slice belongs to."""
     labels = raw.mapping(endpoint_slice, "metadata", "labels")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from modelfleet.api.zero_status import ZeroState
@@ -30,10 +30,14 @@ LOOK_S = 1.0
 """How often an answer of the activators is looked for while it is waited for."""
 
 AT_ZERO_S = 30.0
-"""How often it is looked at whether the activators still answer, while nothing is to be done."""
+"""How often it is looked at whether the activators answer again, while none does."""
+
+ANSWERED_S = 300.0
+"""The same while they answer. That they stop is heard of in between (controller/activators.py): a look costs ten
+requests to the API server, and a thousand models may be at zero."""
 
 COUNTS_S = 15.0
-"""How often counts that are not known, or that moved, are looked at again."""
+"""How often counts that are not known are looked at again; of those that moved at least so often."""
 
 SILENT_S = 60.0
 """A model that no activator answers for cannot be woken, so after this a replica runs."""
@@ -115,6 +119,16 @@ class Moment:
         return 0.0 if self.requests else idle_s(self.kept, self.standing, self.counts, self.now)
 
     @property
+    def grain_s(self) -> float:
+        """How exact the clock of idleness is."""
+        return min(_GRAIN_S, max(LOOK_S, (self.after_s or 0.0) / 10))
+
+    @property
+    def silent(self) -> bool:
+        """No activator has answered for so long that none is to be counted on."""
+        return self.answer is not None and not self.answer.proven and self.answer.silent_s >= SILENT_S
+
+    @property
     def since_s(self) -> float:
         """How long the state is what it is."""
         return (self.now - self.kept.since).total_seconds() if self.kept.since else 0.0
@@ -125,8 +139,7 @@ class Moment:
 
     def busy(self) -> "Moment":
         """The clock begins anew."""
-        grain_s = min(_GRAIN_S, max(LOOK_S, (self.after_s or 0.0) / 10))
-        return replace(self, kept=begun_anew(self.kept, self.counts, self.now, grain_s))
+        return replace(self, kept=begun_anew(self.kept, self.counts, self.now, self.grain_s))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +190,7 @@ def _serving(m: Moment) -> Zero:
     if idle is None:
         return _serve(m, COUNTS_S)
     if idle <= 0:
-        return _serve(m.busy(), min(COUNTS_S, max(LOOK_S, m.after_s)))
+        return _serve(m.busy(), min(m.after_s, max(COUNTS_S, m.grain_s)))
     if idle >= m.after_s:
         return _leaving(_left(m))
     return _serve(m, max(LOOK_S, m.after_s - idle))
@@ -199,7 +212,7 @@ def _leaving(m: Moment) -> Zero:
     if not m.fleet:
         return _at_zero(m.turned(ZeroState.AT_ZERO))
     why = _BY_HAND if m.by_hand else f"no request came for {m.after_s or 0:.0f} s"
-    proven = m.answer is not None and (m.answer.proven or (m.by_hand and m.answer.silent_s >= SILENT_S))
+    proven = m.answer is not None and (m.answer.proven or (m.by_hand and m.silent))
     known = m.by_hand or m.idle_s is not None
     stay = 0 if proven and known else len(m.standing)
     return Zero(kept=m.kept, replicas=stay, slice=Slice.MAKE, why=why, wake_after_s=LOOK_S)
@@ -217,13 +230,14 @@ def _at_zero(m: Moment) -> Zero:
     if not m.by_hand and not m.automatic:
         return _serve(m.turned(ZeroState.SERVING))
     left_s = back_off_s(m.kept, m.generation, m.now)
-    silent = m.answer is not None and not m.answer.proven and m.answer.silent_s >= SILENT_S
-    if m.automatic and left_s <= 0 and (m.requests or silent):
+    if m.automatic and left_s <= 0 and (m.requests or m.silent):
         return _waking(_woken(m))
     why = _BY_HAND if m.by_hand else "no request waits"
     if m.automatic and left_s > 0:
         why = "a wake failed, and its back-off is not over"
-    waits_s = min(AT_ZERO_S, max(LOOK_S, left_s)) if left_s > 0 else AT_ZERO_S
+    answered = m.answer is not None and m.answer.proven
+    usual_s = ANSWERED_S if answered else AT_ZERO_S
+    waits_s = min(usual_s, max(LOOK_S, left_s)) if left_s > 0 else usual_s
     return Zero(kept=m.kept, replicas=0, slice=Slice.MAKE, why=why, wake_after_s=waits_s)
 
 
@@ -255,12 +269,17 @@ def _waking(m: Moment) -> Zero:
 
 
 def _serve(m: Moment, wake_after_s: float | None = None) -> Zero:
-    """Replicas run. The slice stays until one of them has been behind the Service for a while: overlap, never a gap."""
-    stands = any(replica.serving for replica in m.ready) and (m.kept.since is None or m.since_s >= m.stands_s)
+    """Replicas run. The slice stays until one of them has been behind the Service for a while: overlap, never a gap.
+    Where no activator answers it goes at once: what it lists takes requests to nobody."""
+    known = m.kept.since is None or m.since_s >= m.stands_s
+    serving = [replica for replica in m.ready if replica.serving]
+    stands = any(m.silent or (known and _ready_s(replica, m.now) >= m.stands_s) for replica in serving)
+    if serving and not stands:
+        wake_after_s = min(wake_after_s or COUNTS_S, max(LOOK_S, m.stands_s))
     waited_for = m.kept.since is not None and m.since_s < HOLD_S
     woken = m.kept.woken if waited_for else 0
     if waited_for:
-        wake_after_s = min(wake_after_s or COUNTS_S, COUNTS_S if stands else max(LOOK_S, m.stands_s))
+        wake_after_s = min(wake_after_s or COUNTS_S, COUNTS_S)
     least = max(1, woken)
     why = _woken_words(m.kept, m.carries) if woken > m.wanted else ""
     return Zero(
@@ -270,6 +289,12 @@ def _serve(m: Moment, wake_after_s: float | None = None) -> Zero:
         why=why,
         wake_after_s=wake_after_s,
     )
+
+
+def _ready_s(replica: Replica, now: datetime) -> float:
+    """For how long it is ready; any time where nothing tells."""
+    since = replica.leader.ready_since if replica.leader is not None else None
+    return inf if since is None else (now - since).total_seconds()
 
 
 def needed(requests: int, carries: float | None, most: int) -> int:

@@ -84,6 +84,22 @@ class Kept:
             self, counted_since=since + (now - since) / 2, at_zero_s=self.at_zero_s / 2, wakes=round(self.wakes / 2)
         )
 
+    def not_after(self, now: datetime) -> "Kept":
+        """With nothing later than now, where a clock was set back or another operator's was ahead: such a time would
+        hold everything up until it comes."""
+        at, failed = now.replace(microsecond=0), self.failed
+
+        def known(time: datetime | None) -> datetime | None:
+            return at if time is not None and time > now else time
+
+        return replace(
+            self,
+            since=known(self.since),
+            idle_at=known(self.idle_at),
+            counted_since=known(self.counted_since),
+            failed=replace(failed, at=at) if failed is not None and failed.at > now else failed,
+        )
+
     def with_clock(self, at: datetime, arrivals: Mapping[str, int]) -> "Kept":
         """With the clock set to `at`, when replicas had counted `arrivals`."""
         return replace(self, idle_at=at, arrivals=dict(arrivals))
