@@ -161,6 +161,7 @@ _CLASSES = (
         {"spec.resourceName": ABSENT, "spec.deviceClassName": "g" * 64},
         "spec.deviceClassName",
         "at most 63 characters",
+        server="spec.deviceClassName: Too long: may not be more than 63 bytes",
         base=CLASS,
     ),
     Bad("a class with half of its performance", {"spec.memory": "80Gi"}, "spec.memory", WHOLE, base=CLASS),
