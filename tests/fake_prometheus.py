@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelfleet.controller.metrics.prometheus import QUERY
+from modelfleet.controller.metrics.prometheus import QUERY, STEPS_QUERY
 from modelfleet.core.scaling.page import NAMES
 
 _STAMPED = "modelfleet_worker_pod_info"
@@ -57,7 +57,7 @@ class FakePrometheus:
         self.headers.append(dict(request.headers))
         if self.status != 200:
             return web.Response(status=self.status, text=self.refusal)
-        assert request.query["query"] == QUERY
+        assert request.query["query"] in (QUERY, STEPS_QUERY)
         data = {"resultType": "vector", "result": self.vector()}
         return web.json_response({"status": "success", "data": data})
 

@@ -28,6 +28,8 @@ class Profile:
     """What the engine reported; replaces the predicted room."""
     uncertainty: tuple[float, float] = (0.3, 0.15)
     """Relative half-widths of the 90 % intervals of TTFT and TPOT."""
+    knee_rps: float | None = None
+    """The measured knee of the promise that is asked about, at its pessimistic end; replaces the predicted one."""
 
     @property
     def samples(self) -> int:
