@@ -32,8 +32,9 @@ _BY_KIND = {resource.kind: resource for resource in CHILDREN}
 class Gatherer:
     """Reads worlds, and remembers between reads what no read shows.
 
-    This is: since when a pod has been out of the Service, when profiles were looked at, which child names other objects were found to hold, which
-    pods there were (one whose label was edited is no longer listed), and what the API server last refused. Losing it
+    This is: since when a pod has been out of the Service, when profiles were looked at, which child names other objects
+    were found to hold, which pods there were (one whose label was edited is no longer listed), and what the API server
+    last refused. Losing it
     costs time (a drain waits anew, a create is tried once), never correctness.
     """
 

@@ -206,7 +206,7 @@ def about(count: int) -> int:
     """The 1, 2 or 5 of its power of ten: a count that grows is written a few times in its life."""
     if count <= 0:
         return 0
-    unit = 10 ** int(log10(count))
+    unit: int = 10 ** int(log10(count))
     return min(next(unit * each for each in (5, 2, 1) if count >= unit * each), 2**31 - 1)
 
 
