@@ -29,7 +29,7 @@ from modelfleet.core.profile_object import Found, KneeFound, case_of, manifest, 
 from modelfleet.core.profile_object import Subject as Profiled
 
 BY = "modelfleet calibrate"
-_LEAST_STEPS = 20.0
+_LEAST_STEPS = 10.0
 """The engine was warm: so many steps of a composition say enough."""
 _LEAST_STEP_S, _MOST_S = 0.5, 86_400.0
 
@@ -231,7 +231,8 @@ class Result:
         return corrected_s(self._case, self._measured.lengths, self.profile, sequences, tokens)
 
     def _knee_found(self) -> KneeFound | None:
-        if self.knee is None:
+        """Without a rate that broke nothing is known but that the knee is above: as a knee it would buy replicas."""
+        if self.knee is None or self.knee.broken_rps is None:
             return None
         promise = promised(self._subject.deployment)
         return KneeFound(
@@ -244,7 +245,9 @@ class Result:
         if self.knee is None:
             return f"none of {len(steps)} rates kept the promise for {share:.6g} % of the requests{ended}"
         knee = self.knee
-        above = f"{knee.broken_rps:.3g} was not" if knee.broken_rps is not None else "nothing above was tried"
+        above = (
+            f"{knee.broken_rps:.3g} was not" if knee.broken_rps is not None else "none broke, so the knee is not known"
+        )
         return (
             f"one replica, {len(steps)} rates: {knee.kept_rps:.3g} requests a second were kept for {share:.6g} % of the"
             f" requests, {above}; the plan gives a replica {self._goal.target_rps:.3g}{ended}"

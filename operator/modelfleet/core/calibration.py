@@ -59,7 +59,7 @@ class Knee:
 
     @property
     def rps(self) -> float:
-        """The best guess."""
+        """The best guess; without a rate that broke the least that it can be."""
         return self.kept_rps if self.broken_rps is None else sqrt(self.kept_rps * self.broken_rps)
 
     @property

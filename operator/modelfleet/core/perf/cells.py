@@ -8,13 +8,16 @@ composition is known exactly, so each cell is one measured point of the step-tim
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import exp, log
 from statistics import median
 
 from modelfleet.core.perf.case import Case
-from modelfleet.core.perf.pace import Course, Pace, course, held_tokens, pace
-from modelfleet.core.perf.profile import Profile, Seen, calibrate_paces
+from modelfleet.core.perf.pace import Course, Factors, Pace, course, held_tokens, pace
+from modelfleet.core.perf.profile import Profile, Seen, calibrate_paces, widths_left
 from modelfleet.core.perf.steps import Batch, step_time
 from modelfleet.core.perf.workload import Lengths
+
+_LEAST_OVERHEAD, _MOST_OVERHEAD = 0.05, 20.0
 
 Composition = tuple[str, str]
 """A cell's upper edges, as the worker's page labels them: decode and prefill."""
@@ -98,13 +101,25 @@ def fit(case: Case, lengths: Lengths, cells: Cells, light: Iterable[Light] = ())
     if not points:
         return None
     paces = [_seen(case, curve, lengths, cell) for cell in points]
-    paces += [(replace(pace(case, lengths, each.running), ahead=0.0), each.ttft_s, None) for each in light]
     profile = calibrate_paces(paces)
+    first = [(replace(pace(case, lengths, each.running), ahead=0.0), each.ttft_s, None) for each in light]
+    profile = replace(profile, overhead=_overhead(first, profile.factors))
     return replace(
         profile,
         prefill_samples=round(sum(cell.steps for cell in points if cell.prefill_tokens)),
         decode_samples=round(sum(cell.steps for cell in points if cell.decode_sequences)),
+        uncertainty=widths_left([*paces, *first], profile.factors),
     )
+
+
+def _overhead(first: Sequence[Seen], factors: Factors) -> float:
+    """What brings first tokens nearest once steps are right: the steps' curve is measured better than by them. The mean
+    of logarithms, with one more that says 1."""
+    logarithms = [0.0]
+    for now, ttft_s, _ in first:
+        rest_s = (ttft_s or 0.0) - now.first_token_s(replace(factors, overhead=0.0))
+        logarithms.append(log(min(max(rest_s / now.outside_s, _LEAST_OVERHEAD), _MOST_OVERHEAD)))
+    return exp(sum(logarithms) / len(logarithms))
 
 
 def corrected_s(case: Case, lengths: Lengths, profile: Profile, sequences: float, tokens: float) -> float:

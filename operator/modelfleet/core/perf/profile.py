@@ -92,7 +92,7 @@ def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None) -> Prof
         prefill_samples=sum(ttft is not None for _, ttft, _ in paces),
         decode_samples=sum(tpot is not None for _, _, tpot in paces),
         kv_tokens=kv_tokens,
-        uncertainty=_left(paces, factors),
+        uncertainty=widths_left(paces, factors),
     )
 
 
@@ -142,7 +142,7 @@ def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
     return [rows[row][3] / rows[row][row] for row in range(3)]
 
 
-def _left(paces: Sequence[Seen], factors: Factors) -> tuple[float, float]:
+def widths_left(paces: Sequence[Seen], factors: Factors) -> tuple[float, float]:
     """Half-widths of 90 % from what the observations still miss, mixed with the usual noise as if of eight more."""
     first = [log(ttft / now.first_token_s(factors)) for now, ttft, _ in paces if ttft]
     step = [log(tpot / now.step_s(factors)) for now, _, tpot in paces if tpot]
