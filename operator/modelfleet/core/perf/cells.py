@@ -17,6 +17,8 @@ from modelfleet.core.perf.profile import Profile, Seen, calibrate_paces, widths_
 from modelfleet.core.perf.steps import Batch, step_time
 from modelfleet.core.perf.workload import Lengths
 
+_MOST_LOG = 4.6
+"""Factors from 0.01 to 99: steps that were counted are no guess, and a CPU's are a hundred times a GPU's."""
 _LEAST_OVERHEAD, _MOST_OVERHEAD = 0.05, 20.0
 
 Composition = tuple[str, str]
@@ -101,7 +103,7 @@ def fit(case: Case, lengths: Lengths, cells: Cells, light: Iterable[Light] = ())
     if not points:
         return None
     paces = [_seen(case, curve, lengths, cell) for cell in points]
-    profile = calibrate_paces(paces)
+    profile = calibrate_paces(paces, most_log=_MOST_LOG)
     first = [(replace(pace(case, lengths, each.running), ahead=0.0), each.ttft_s, None) for each in light]
     profile = replace(profile, overhead=_overhead(first, profile.factors))
     return replace(

@@ -75,15 +75,15 @@ def calibrate(observations: Sequence[Observation], kv_tokens: int | None = None)
     return calibrate_paces(seen, kv_tokens)
 
 
-def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None) -> Profile:
-    """The same from predicted paces, each with the measured TTFT and TPOT.
+def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None, most_log: float = 2.0) -> Profile:
+    """The same from predicted paces, each with the measured TTFT and TPOT. No factor's logarithm is above `most_log`.
 
     Least squares of the logarithms of the three factors, by Gauss and Newton.
     """
     found = [0.0, 0.0, 0.0]
     for _ in range(_ROUNDS):
         step = _solve(*_normal_equations(paces, found))
-        found = [max(-2.0, min(2.0, value + change)) for value, change in zip(found, step, strict=True)]
+        found = [max(-most_log, min(most_log, value + change)) for value, change in zip(found, step, strict=True)]
     factors = _factors(found)
     return Profile(
         prefill=factors.prefill,
