@@ -31,7 +31,7 @@ from modelfleet.core.profile_object import Subject as Profiled
 BY = "modelfleet calibrate"
 _LEAST_STEPS = 10.0
 """The engine was warm: so many steps of a composition say enough."""
-_LEAST_STEP_S, _MOST_S = 0.5, 86_400.0
+_LEAST_STEP_S, _MOST_S = 0.1, 86_400.0
 
 
 class Output(StrEnum):

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 
 from modelfleet.api import names
-from modelfleet.api.parse import parse_deployment
+from modelfleet.api.parse import parse_deployment, parse_profile
 from modelfleet.cli.main import main
 from modelfleet.cli.open_loop import draw, prefix_of
 from modelfleet.cli.worker_page import PageUnreadError, parsed
@@ -27,11 +28,11 @@ from planner_worlds import gpu_class, objective, planned, settled
 from worker_pages import Numbers, WorkerPage
 
 LENGTHS = {"inputTokens": {"p50": 8, "p95": 16}, "outputTokens": {"p50": 2, "p95": 3}, "sharedPrefixTokens": 4}
-FAST = ("--step=0.5", "--limit=1", "--watch=0.01")
+FAST = ("--step=0.1", "--limit=0.2", "--watch=0.01")
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
-    asked = objective(ttft="30s", tpot="5s", load={"requestsPerSecond": 240}, lengths=LENGTHS)
+    asked = objective(ttft="30s", tpot="5s", load={"requestsPerSecond": 800}, lengths=LENGTHS)
     found = planned(objectives=asked, **spec)
     found["spec"]["scaling"] |= {"maxReplicas": 64, "mode": "Advisory"}
     return found
@@ -94,17 +95,13 @@ async def run(fake: Fake, *argv: str) -> int:
 
 
 async def test_a_run_prints_rates_steps_and_the_profile_that_it_would_write(file, capsys):
-    assert await run(Fake(), "-f", file) == 0
+    fake = Fake()
+    assert await run(fake, "-f", file) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Nothing is written; ModelProfile chat-calibrated-" in out
     assert "none broke, so the knee is not known" in out
     assert "kvCacheTokens: 400000" in out
-
-
-async def test_requests_have_the_declared_lengths_and_the_common_prefix(file):
-    fake = Fake()
-    assert await run(fake, "-f", file, "-o", "yaml") == 0
-    first, *rest = fake.bodies
+    first, *rest = fake.bodies  # of the declared lengths, with the common prefix and else their own
     assert all(body["prompt"][:4] == first["prompt"][:4] for body in rest if len(body["prompt"]) > 4)
     assert len({tuple(body["prompt"]) for body in fake.bodies}) > len(fake.bodies) / 2
     assert all(1 <= body["max_tokens"] == body["min_tokens"] for body in fake.bodies)
@@ -125,8 +122,9 @@ async def test_a_replica_that_serves_others_is_left_alone(file, capsys, fake, sa
     assert sent is None or len(fake.bodies) == sent
 
 
-async def test_by_force_it_goes_on_beside_others(file):
-    assert await run(Fake(others=1, in_flight=3), "-f", file, "--force") == 0
+async def test_by_force_it_goes_on_beside_others_and_yaml_is_an_object_to_apply(file, capsys):
+    assert await run(Fake(others=1, in_flight=3), "-f", file, "--force", "-o", "yaml") == 0
+    assert not isinstance(parse_profile(yaml.safe_load(capsys.readouterr().out)), tuple)
 
 
 async def test_a_replica_that_answers_nothing_is_told_with_its_words(file, capsys):
@@ -141,7 +139,7 @@ async def test_a_replica_that_answers_nothing_is_told_with_its_words(file, capsy
         pytest.param(["chat", "-f", "x"], "give the name of a ModelDeployment, or a file", id="both"),
         pytest.param(["-f", "FILE"], "--url: is missing", id="a file without an address"),
         pytest.param(["chat", "--metrics-url", "http://x"], "--metrics-url: goes with --url", id="half an address"),
-        pytest.param(["chat", "--step", "0"], "--step: 0 must be from 0.5", id="no time"),
+        pytest.param(["chat", "--step", "0"], "--step: 0 must be from 0.1", id="no time"),
         pytest.param(["-f", "FILE", "--url", "http://127.0.0.1:1"], "cannot be read", id="an address without anybody"),
     ],
 )
@@ -200,13 +198,6 @@ async def test_a_live_replica_is_measured_through_kubectl_and_the_profile_is_app
     assert found["metadata"]["name"].startswith("chat-calibrated-")
     assert "ownerReferences" not in found["metadata"]
     assert "is written" in capsys.readouterr().out
-
-
-async def test_a_dry_run_applies_nothing(kubectl):
-    async with Fake().served() as port:
-        applied = kubectl(port)
-        assert await asyncio.to_thread(main, ["calibrate", "chat", "--dry-run", *FAST]) == 0
-    assert not applied.exists()
 
 
 async def test_a_fleet_that_would_buy_replicas_for_it_is_not_driven(kubectl, capsys):

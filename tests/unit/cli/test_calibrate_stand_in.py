@@ -36,7 +36,7 @@ LENGTHS = {
 
 def deployment() -> dict[str, Any]:
     """Loose limits: whether they are kept is not the question."""
-    asked = objective(ttft="30s", tpot="5s", load={"requestsPerSecond": 120}, lengths=LENGTHS)
+    asked = objective(ttft="30s", tpot="5s", load={"requestsPerSecond": 240}, lengths=LENGTHS)
     found = planned(objectives=asked, model={"servedNames": [NAME], "maxContextTokens": 4096})
     found["spec"]["scaling"] |= {"maxReplicas": 64}
     return found
@@ -68,7 +68,7 @@ async def calibrated(folder: Path, capsys: pytest.CaptureFixture[str], *flags: s
     async with running_worker(folder, plan_of(stand_in(folder, **known_times()))) as worker:
         await worker.until_ready()
         address = ["--url", worker._http, "--metrics-url", f"http://{worker.status_address}"]
-        argv = ["calibrate", "-f", str(file), *address, "--step=0.5", "--limit=5", "--watch=0", "-o", "json", *flags]
+        argv = ["calibrate", "-f", str(file), *address, "--step=0.5", "--limit=2.6", "--watch=0", "-o", "json", *flags]
         status = await asyncio.to_thread(main, argv)
     said = capsys.readouterr()
     return status, json.loads(said.out) if said.out else None, said.err
