@@ -160,7 +160,7 @@ def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     wanted[resource_key(resources.JOBS)] -= {"patch"}  # a Job that reads a model is never changed
     wanted[resource_key(resources.DEPLOYMENTS)] = read
     wanted[resource_key(resources.CLASSES)] = {"list", "watch"}
-    wanted[resource_key(resources.PROFILES)] = {"list"}
+    wanted[resource_key(resources.PROFILES)] = {"list", "create", "patch"}
     wanted[resource_key(resources.NODES)] = {"list", "watch"}
     wanted[names.GROUP, f"{names.DEPLOYMENT_PLURAL}/status"] = {"patch"}
     wanted[resource_key(resources.EVENTS)] = {"get", "create", "patch"}
