@@ -13,7 +13,7 @@ from modelfleet.core.perf.workload import Lengths
 
 _WARM_UP = 3
 """Requests before anything counts: an engine makes its kernels ready with the first ones."""
-_REQUESTS = 40
+_REQUESTS = 100
 """A step is made longer, up to _LONGER times, so that it has about so many."""
 _LONGER = 4
 _SETTLE_S = 0.3

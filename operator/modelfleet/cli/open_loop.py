@@ -65,14 +65,14 @@ class Replica:
 
 
 def draw(deployment: ModelDeployment, rate_rps: float, duration_s: float, seed: int) -> list[Drawn]:
-    """The requests of one step. Objectives come by their loads."""
+    """The requests of one step, one at least. Objectives come by their loads."""
     random = Random(seed)
     objectives = deployment.spec.objectives
     weights = [_load(each) for each in objectives]
     found, at_s = [], random.expovariate(rate_rps)
-    while at_s < duration_s:
+    while at_s < duration_s or not found:
         (objective,) = random.choices(objectives, weights)
-        found.append(_drawn(deployment, objective, at_s, random))
+        found.append(_drawn(deployment, objective, min(at_s, duration_s), random))
         at_s += random.expovariate(rate_rps)
     return found
 

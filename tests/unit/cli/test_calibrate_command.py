@@ -213,6 +213,7 @@ def test_the_same_seed_draws_the_same_requests():
     of: Any = parse_deployment(deployment())
     assert draw(of, 50.0, 2.0, 3) == draw(of, 50.0, 2.0, 3) != draw(of, 50.0, 2.0, 4)
     assert len(prefix_of(of, 1)) == 4
+    assert len(draw(of, 0.001, 0.1, 1)) == 1  # a step without a request would say that its rate is not kept
 
 
 @pytest.mark.parametrize("text", ["", "hello", "vllm:running 3\n", "modelfleet_engine_running x\n"])
