@@ -111,12 +111,13 @@ async def test_profiles_are_looked_at_where_steps_are_known_and_seldom():
     book = Book(asyncio.get_running_loop().time)
     settings = Settings(worker_image="worker:1", profiles_s=1000.0)
     gatherer = Gatherer(cluster, settings, lambda: datetime(2026, 1, 1, tzinfo=UTC), book)
-    one = {**pod("chat"), "status": {"podIP": "10.0.0.1"}}
+    one = pod("chat")
     owner = {"apiVersion": names.API_VERSION, "kind": names.DEPLOYMENT_KIND, "name": "chat", "controller": True}
     uid = (await cluster.get(DEPLOYMENTS, "chat", "default"))["metadata"]["uid"]
     labels = one["metadata"]["labels"] | {names.REVISION_LABEL: "1a2b3c4d", names.RANK_LABEL: "0"}
     one["metadata"] |= {"name": "chat-1a2b3c4d-0", "labels": labels, "ownerReferences": [owner | {"uid": uid}]}
     cluster.put(one)
+    await cluster.merge(PODS, "chat-1a2b3c4d-0", "default", {"status": {"podIP": "10.0.0.1"}}, "status")
     assert (await gatherer.gather(KEY)).profiles is None
     (worker,) = book.workers
     page = Sampled().page(worker, good(1), cells={(3, 0): Cell(600, 6.0, 4200, 0)})
