@@ -69,7 +69,8 @@ def draw(deployment: ModelDeployment, rate_rps: float, duration_s: float, seed: 
     random = Random(seed)
     objectives = deployment.spec.objectives
     weights = [_load(each) for each in objectives]
-    found, at_s = [], random.expovariate(rate_rps)
+    found: list[Drawn] = []
+    at_s = random.expovariate(rate_rps)
     while at_s < duration_s or not found:
         (objective,) = random.choices(objectives, weights)
         found.append(_drawn(deployment, objective, min(at_s, duration_s), random))
