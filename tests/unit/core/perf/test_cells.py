@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from perf_cases import case
 
-from modelfleet.core.perf.cells import Cell, Light, common, corrected_s, fit, since
+from modelfleet.core.perf.cells import Cell, Light, common, corrected_s, fit, pooled, since
 from modelfleet.core.perf.pace import pace
 from modelfleet.core.perf.steps import Batch, step_time
 from modelfleet.core.perf.workload import Lengths
@@ -88,6 +88,21 @@ def test_of_three_replicas_the_middle_one_counts():
 
 def test_compositions_with_few_steps_of_each_replica_do_not_count():
     assert common([cells(1.0, 1.0, steps=60.0)] * 3, 100.0) == {}
+
+
+def test_rare_compositions_of_one_engine_are_put_together_and_still_tell_the_factors():
+    rare = {each: cell for step in (3.0, 4.0, 5.0) for each, cell in _mixes(step).items()}
+    found = pooled(rare, 10.0)
+    assert list(found) == [("any", "600.0")]
+    again = fit(case(), LENGTHS, found)
+    assert again is not None
+    now = corrected_s(case(), LENGTHS, again, found["any", "600.0"].sequences, found["any", "600.0"].tokens)
+    assert now == pytest.approx(found["any", "600.0"].mean_s, rel=0.03)
+    assert pooled(rare, 100.0) == {}
+
+
+def _mixes(steps: float):
+    return cells(1.4, 0.7, steps=steps, mixes=((8.0 * steps, 600.0),))
 
 
 def test_what_an_engine_did_between_two_pages_is_their_difference():
