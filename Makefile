@@ -171,6 +171,10 @@ bench-autoscaler: setup ## scaling policies on traces, SIZE=small (minutes) or f
 bench-engine-model: setup ## the simulator's engine against requests of real vLLM engines; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler.engine
 
+.PHONY: bench-engine-cpu
+bench-engine-cpu: prepare ## a real vLLM on CPU is calibrated, and the simulator's engine compared with it; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler.engine_cpu
+
 .PHONY: fit-planner
 fit-planner: setup ## fits the performance model's constants on measurements; writes core/perf/fitted.py
 	@PYTHONPATH=tests $(PY) -m benchmarks.planner.fit

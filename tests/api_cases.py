@@ -242,7 +242,7 @@ _FIELDS = (
         {"spec.adapters": {}},
         "spec.adapters",
         "unknown field; there are model, objectives, accelerators, quantization, parallelism, scaling, speculation,"
-        " sessions, engine, rollout, placement, imagePullSecrets, economics",
+        " sessions, engine, rollout, placement, imagePullSecrets, economics, replan",
         server='unknown field "spec.adapters"',
     ),
 )

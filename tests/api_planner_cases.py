@@ -127,6 +127,7 @@ PLANNER_GOOD = (
         },
     ),
     Good("a profile", base=PROFILE),
+    Good("another word for the plan", {"spec.replan": "profile-1"}),
     Good(
         "a profile with everything measured",
         {
@@ -139,6 +140,14 @@ PLANNER_GOOD = (
                 "decode": 1,
                 "decodeSamples": 400,
                 "overhead": "0.9",
+                "ttftUncertainty": "20%",
+                "tpotUncertainty": 8,
+            },
+            "spec.knee": {
+                "promise": "36e4628f5b92",
+                "requestsPerSecond": "2.41",
+                "uncertainty": "9%",
+                "samples": 10000,
             },
             "spec.kvCacheTokens": 412345,
             "spec.provenance.note": "one replica, ten minutes",
@@ -375,6 +384,27 @@ _PROFILES = (
         "spec.layout",
         "a layout is written such as tp2, tp8-pp2 or tp4-dp4-ep16",
         base=PROFILE,
+    ),
+    Bad(
+        "a knee without a promise",
+        {"spec.knee": {"requestsPerSecond": "2"}},
+        "spec.knee.promise",
+        "is required: What it was measured for: a digest of the objectives' times, shares and lengths",
+        server="spec.knee.promise: Required value",
+        base=PROFILE,
+    ),
+    Bad(
+        "a knee that is not sure of anything",
+        {"spec.knee": {"promise": "a", "requestsPerSecond": "2", "uncertainty": "100%"}},
+        "spec.knee.uncertainty",
+        'a share is a percentage above 0% and below 100%, such as "99%" or "99.9%"',
+        base=PROFILE,
+    ),
+    Bad(
+        "two words for the plan",
+        {"spec.replan": "once more"},
+        "spec.replan",
+        "a label's value is letters, digits, '-', '_' and '.', and begins and ends with a letter or digit",
     ),
     Bad(
         "a profile of nobody",

@@ -1,6 +1,6 @@
 """The one query of the operator, answered over HTTP as a Prometheus that has scraped some pages would."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelfleet.controller.metrics.prometheus import QUERY
+from modelfleet.controller.metrics.prometheus import QUERY, STEPS_QUERY
+from modelfleet.core.scaling import step_samples
 from modelfleet.core.scaling.page import NAMES
 
 _STAMPED = "modelfleet_worker_pod_info"
@@ -33,15 +34,16 @@ class FakePrometheus:
         """From now on it has read these pages, just now, and no others."""
         self.pages = [(target, text, self.now) for target, text in pages]
 
-    def vector(self) -> list[dict[str, Any]]:
-        """What the query gives: the samples, and one stamp a target."""
-        return [sample for target, text, at in self.pages for sample in self._of(target, text, at)]
+    def vector(self, query: str = QUERY) -> list[dict[str, Any]]:
+        """What a query gives: the samples, and one stamp a target."""
+        wanted = NAMES if query == QUERY else (*NAMES, *step_samples.NAMES)
+        return [sample for target, text, at in self.pages for sample in self._of(target, text, at, wanted)]
 
-    def _of(self, target: Mapping[str, str], text: str, at: float) -> list[dict[str, Any]]:
+    def _of(self, target: Mapping[str, str], text: str, at: float, wanted: Container[str]) -> list[dict[str, Any]]:
         found = []
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name not in NAMES:
+                if sample.name not in wanted:
                     continue
                 labels = {(f"exported_{k}" if k in target else k): v for k, v in sample.labels.items()} | dict(target)
                 found.append(
@@ -57,8 +59,8 @@ class FakePrometheus:
         self.headers.append(dict(request.headers))
         if self.status != 200:
             return web.Response(status=self.status, text=self.refusal)
-        assert request.query["query"] == QUERY
-        data = {"resultType": "vector", "result": self.vector()}
+        assert request.query["query"] in (QUERY, STEPS_QUERY)
+        data = {"resultType": "vector", "result": self.vector(request.query["query"])}
         return web.json_response({"status": "success", "data": data})
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from modelfleet_worker import engine_pages, goodput_pages
-from modelfleet_worker.engine_counts import COUNTED, EngineSeen
+from modelfleet_worker.engine_counts import COUNTED, Cell, EngineSeen
 from modelfleet_worker.gate_state import Counts
 from modelfleet_worker.goodput import SHARES, VERDICTS, Share, Verdict
 from modelfleet_worker.promise import Promise
@@ -49,6 +49,7 @@ class WorkerPage:
     waiting: int = 0
     kv_total_tokens: int = 4096
     steps: int = 0
+    cells: Mapping[tuple[int, int], Cell] = field(default_factory=dict)
     named: bool = True
 
     def with_numbers(self, **numbers: Numbers) -> "WorkerPage":
@@ -81,7 +82,7 @@ class WorkerPage:
             kv_used_tokens=0,
             kv_total_tokens=self.kv_total_tokens,
             counts=dict.fromkeys(COUNTED, self.steps),
-            cells={},
+            cells=self.cells,
         )
         yield from engine_pages.families([engine], Counts(1, in_flight, {}, waiting=self.waiting), None)
 

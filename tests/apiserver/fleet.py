@@ -39,6 +39,7 @@ class Fleet:
         """The URL path of a kind in the namespace."""
         root = {
             names.DEPLOYMENT_PLURAL: GROUP,
+            names.PROFILE_PLURAL: GROUP,
             "controllerrevisions": "/apis/apps/v1",
             "events": "/apis/events.k8s.io/v1",
             "jobs": "/apis/batch/v1",

@@ -4,16 +4,23 @@ To add to it: write a function here that makes the operator do the new thing and
 SCENARIOS. They run on one cluster, each with a ModelDeployment of its own: row by row, three of a row at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 from fleet import Fleet
 from operator_process import Operator
 
 from modelfleet.api import names
-from planner_worlds import PERFORMANCE
+from modelfleet.api.parse import parse_deployment
+from modelfleet_worker.engine_counts import Cell
+from planner_worlds import FACTS_8B, PERFORMANCE
+from sampled import promise_of
+from worker_pages import WorkerPage
 
 AT_ONCE = 3  # more would make each other late on two processors
 CHILDREN = ("pods", "services", "configmaps", "controllerrevisions")
@@ -265,6 +272,64 @@ def a_model_that_is_about_to_go_to_zero(story: Story) -> None:
     story.fleet.kubectl("delete", "mdep", "zero")
 
 
+def a_replica_that_is_measured(story: Story) -> None:
+    """Its worker's page tells of steps: a ModelProfile of them is made, and put right again when somebody edits it."""
+    name, address = "measured", "127.0.0.9"
+
+    def written() -> dict[str, Any]:
+        (found,) = story.fleet.children(names.PROFILE_PLURAL, name) or [{}]
+        return dict(found.get("spec", {}).get("stepTime", {}))
+
+    manifest = story.fleet.deployment(name, model={"source": "pvc://models/chat", "facts": FACTS_8B})
+    story.fleet.apply(manifest)
+    story.settled(name)
+    pod = story.fleet.children("pods", name)[0]["metadata"]
+    promise = promise_of(parse_deployment(story.fleet.get(names.DEPLOYMENT_PLURAL, name) or {}))  # type: ignore[arg-type]
+    page = WorkerPage(promise=promise, numbers={}, name=pod["name"], uid=pod["uid"])
+    with told_at(address, names.STATUS_PORT) as told:
+        told.text = replace(page, cells={(4, 0): Cell(5000, 100.0, 40_000, 0)}).text
+        moved = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
+        story.fleet.api.patch(story.fleet.path("pods", f"{pod['name']}/status"), moved)
+        story.fleet.wait("a profile", lambda: bool(written()))
+        before, profile = written(), story.child(names.PROFILE_PLURAL, name)
+        edit = {"spec": {"stepTime": {"decode": "9"}}}
+        story.fleet.api.patch(story.fleet.path(names.PROFILE_PLURAL, profile), edit)
+        story.fleet.wait("it is as it was", lambda: written() == before)
+    story.fleet.kubectl("delete", "mdep", name)
+
+
+@dataclass
+class Told:
+    """What a page says at any time."""
+
+    text: str = ""
+
+
+@contextmanager
+def told_at(address: str, port: int) -> Iterator[Told]:
+    """A page at an address of this machine, for the time of the block."""
+    told = Told()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = told.text.encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer((address, port), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 SCENARIOS: tuple[tuple[Callable[[Story], None], ...], ...] = (
     (a_group_whose_policy_is_edited_held_and_let_go,),  # while all nodes are free
     (
@@ -279,7 +344,8 @@ SCENARIOS: tuple[tuple[Callable[[Story], None], ...], ...] = (
         a_model_that_is_about_to_go_to_zero,
     ),
     (a_restart_that_tells_the_same_again,),  # the others need an operator all the time
-    (a_model_that_a_job_reads,),  # last: from then on the class asks for facts
+    (a_model_that_a_job_reads,),  # from then on the class asks for facts
+    (a_replica_that_is_measured,),
 )
 
 

@@ -99,7 +99,13 @@ def operator_ran(hook_ran, served, tmp_path_factory):
     operator = ForkedOperator(
         hook_ran.account(RELEASE),
         tmp_path_factory.mktemp("operator") / "log",
-        (*arguments, f"--namespaces={','.join(served)}", "--resync-seconds=5"),
+        (
+            *arguments,
+            f"--namespaces={','.join(served)}",
+            "--resync-seconds=5",
+            "--profiles-seconds=1",
+            "--samples-interval-seconds=1",
+        ),
     )
     operator.start()
     try:

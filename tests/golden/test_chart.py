@@ -175,7 +175,7 @@ def test_the_operator_may_do_what_its_code_does_and_no_more(case: str) -> None:
     wanted[resource_key(resources.JOBS)] -= {"patch"}  # a Job that reads a model is never changed
     wanted[resource_key(resources.DEPLOYMENTS)] = read
     wanted[resource_key(resources.CLASSES)] = {"list", "watch"}
-    wanted[resource_key(resources.PROFILES)] = {"list"}
+    wanted[resource_key(resources.PROFILES)] = {"list", "create", "patch"}
     for devices in (resources.DEVICE_CLASSES, resources.DEVICE_SLICES, resources.DEVICE_CLAIMS):
         wanted[resource_key(devices)] = {"list", "watch"}
     wanted[resource_key(resources.NODES)] = {"list", "watch"}

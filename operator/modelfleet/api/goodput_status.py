@@ -59,3 +59,16 @@ class Observed(ApiModel):
     """Requests in flight in one replica."""
     kv_cache_tokens: _Count | None = None
     """Tokens that the KV cache of one replica holds."""
+    knee_requests_per_second: _Number | None = None
+    """The highest rate of one replica that keeps the promise, as requests taught it. Absent: no better known than
+    planned."""
+    knee_uncertainty: _Number | None = None
+    """Half-width of its 90 % interval, in percent of it."""
+    step_time: _Number | None = None
+    """Measured time of the engine's steps over the predicted one: 1.1 is a tenth slower."""
+    step_time_uncertainty: _Number | None = None
+    """Half-width of the 90 % interval of times once corrected by it, in percent of them."""
+    steps: _Count | None = None
+    """About how many steps it is from."""
+    profile: Annotated[str, Field(max_length=253)] | None = None
+    """The ModelProfile that it is written to, for later plans."""

@@ -24,6 +24,7 @@ from modelfleet.api.strings import (
     EnvName,
     EnvValue,
     ImageName,
+    LabelValue,
     ObjectName,
 )
 from modelfleet.api.to_zero import FirstCaller, ToZero
@@ -331,6 +332,9 @@ class ModelDeploymentSpec(ApiModel):
     """Secrets in this namespace to pull the worker's image with."""
     economics: Economics = Economics()
     """What serving it oneself is compared with."""
+    replan: LabelValue = LabelValue("")
+    """Any word. Another one has the plan made anew, with the profiles, prices and nodes of then; replicas are replaced
+    only where that asks for other pods. Default: empty."""
 
 
 # Without it, kstatus (Flux, kpt) takes an object that no operator has looked at yet for one that is done.

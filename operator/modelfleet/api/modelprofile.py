@@ -11,8 +11,8 @@ from modelfleet.api.kubernetes_types import Metadata
 from modelfleet.api.quantization import CacheScheme, WeightScheme
 from modelfleet.api.schema import ApiModel, Tokens, whole
 from modelfleet.api.sources import ModelSource
-from modelfleet.api.strings import EngineVersion, LayoutName, ObjectName, Reference
-from modelfleet.api.values import Factor
+from modelfleet.api.strings import EngineVersion, LabelValue, LayoutName, ObjectName, Reference
+from modelfleet.api.values import Factor, Rate, Share
 
 Samples = Annotated[int, whole(0)]
 
@@ -38,7 +38,24 @@ class StepTime(ApiModel):
     decode_samples: Samples = 0
     """Measurements behind it. Default: 0."""
     overhead: Factor = Factor("1")
-    """For what a step takes besides. Default: 1."""
+    """For what a request takes outside of steps. Default: 1."""
+    ttft_uncertainty: Share = Share("30%")
+    """Half-width of the 90 % interval of a corrected TTFT, in percent of it. Default: 30%."""
+    tpot_uncertainty: Share = Share("15%")
+    """The same of a corrected TPOT. Default: 15%."""
+
+
+class MeasuredKnee(ApiModel):
+    """The highest rate at which one replica kept a promise."""
+
+    promise: LabelValue
+    """What it was measured for: a digest of the objectives' times, shares and lengths. It counts for no other."""
+    requests_per_second: Rate
+    """The rate."""
+    uncertainty: Share = Share("10%")
+    """Half-width of its 90 % interval, in percent of it. A plan counts on the lower end. Default: 10%."""
+    samples: Samples = 0
+    """Requests behind it. Default: 0."""
 
 
 class Provenance(ApiModel):
@@ -67,6 +84,8 @@ class ModelProfileSpec(ApiModel):
     """Corrections of the predicted step time."""
     kv_cache_tokens: Tokens | None = None
     """Tokens that the KV cache of one replica held, as the engine reported. Default: what is predicted."""
+    knee: MeasuredKnee | None = None
+    """The knee of one replica. Default: what is predicted."""
     provenance: Provenance
     """Where the measurement comes from."""
 

@@ -121,6 +121,16 @@ def activator_slice(deployment: str) -> str:
     return child(deployment, "activator")
 
 
+def observed_profile(deployment: str, key: str) -> str:
+    """The name of the ModelProfile that the operator writes; `key` tells what was measured."""
+    return child(deployment, "observed", key)
+
+
+def calibrated_profile(deployment: str, key: str) -> str:
+    """The name of the ModelProfile that `modelfleet calibrate` writes; it is the user's."""
+    return child(deployment, "calibrated", key)
+
+
 def inspect_job(deployment: str, source: str, image: str) -> str:
     """The name of the Job that reads the facts of the model at `source` with a worker `image`."""
     return child(deployment, "inspect", sha256(f"{source}\n{image}".encode()).hexdigest()[:8])

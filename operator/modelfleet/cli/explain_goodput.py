@@ -46,3 +46,21 @@ def _observed(status: Mapping[str, Any]) -> Iterator[str]:
         if rows:
             yield from headed(f"One replica on {raw.text(pool, 'class')}")
             yield from columns(("", "predicted", "observed"), rows)
+        yield from _learned(predicted, observed)
+
+
+def _learned(predicted: Mapping[str, Any], observed: Mapping[str, Any]) -> Iterator[str]:
+    """The corrections, how sure they are, and where they are kept."""
+    knee, steps = raw.text(observed, "kneeRequestsPerSecond"), raw.text(observed, "stepTime")
+    if knee:
+        yield from wrapped(
+            f"  Knee as requests taught it: {knee} requests a second ± {raw.text(observed, 'kneeUncertainty')} %; the"
+            f" plan says {raw.text(predicted, 'kneeRequestsPerSecond')}."
+        )
+    if steps:
+        yield from wrapped(
+            f"  Steps take {steps} times what is predicted of them, by about {raw.integer(observed, 'steps'):,} steps;"
+            f" times corrected by it are right to ± {raw.text(observed, 'stepTimeUncertainty')} %. It is kept in"
+            f" ModelProfile {raw.text(observed, 'profile')}, which plans made from now on use; another spec.replan has"
+            " one made."
+        )

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from modelfleet.api import names
 from modelfleet.cli import (
+    calibrate,
     catalog,
     choose,
     completion,
@@ -24,7 +25,22 @@ from modelfleet.cli import (
     simulate,
 )
 
-COMMANDS = (plan, explain, rollout, rollback, catalog, predict, choose, simulate, lint, schema, crds, docs, completion)
+COMMANDS = (
+    plan,
+    explain,
+    rollout,
+    rollback,
+    calibrate,
+    catalog,
+    predict,
+    choose,
+    simulate,
+    lint,
+    schema,
+    crds,
+    docs,
+    completion,
+)
 """Each has `register(commands)`, which adds a parser whose default `run` takes arguments and gives the exit status."""
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,8 +15,10 @@ from modelfleet.api.status import ModelDeploymentStatus
 from modelfleet.controller.cluster import Cluster, Conflict, Missing, Refused, WriteResult, Written
 from modelfleet.controller.resources import DEPLOYMENTS, PODS, resource_of
 from modelfleet.controller.triggers import Key
-from modelfleet.core.effects import Apply, Create, Delete, Effect, Forget, Lift
+from modelfleet.core.effects import Apply, Create, Delete, Effect, Forget, Lift, Note
 from modelfleet.core.snapshot import Raw
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,23 @@ def _answered(answer: WriteResult | BaseException) -> WriteResult:
 
 
 def _is_done(effect: Effect, result: WriteResult) -> bool:
+    if isinstance(effect, Note):
+        _tell(effect, result)
+        return True
     # Of a deletion: somebody was faster.
     return isinstance(result, Written) or (isinstance(effect, Delete) and isinstance(result, Missing))
+
+
+def _tell(note: Note, result: WriteResult) -> None:
+    """What became of a note that could not be written: with a conflict at its creation, somebody else has the name."""
+    if isinstance(result, Written):
+        return
+    whose = isinstance(result, Conflict) and not note.uid
+    _log.warning(
+        "what was measured is not written down: %s",
+        "the name is somebody else's, whose object is left as it is" if whose else str(result),
+        extra={"object": f"{note.manifest['kind']} {note.manifest['metadata']['name']}"},
+    )
 
 
 def _groups(effects: Iterable[Effect]) -> Iterator[list[Effect]]:
@@ -92,6 +110,8 @@ async def _run(cluster: Cluster, key: Key, effect: Effect) -> WriteResult:
             return await cluster.delete(resource_of(api_version, kind), name, key.namespace, uid, grace_s)
         case Lift(name, patch):
             return await cluster.merge(PODS, name, key.namespace, patch)
+        case Note(manifest, uid):
+            return await (cluster.apply(manifest, uid) if uid else cluster.create(manifest))
         case Forget(activator, manifest):
             return await cluster.apply_status(manifest, f"{names.ACTIVATOR}-{activator}")
 

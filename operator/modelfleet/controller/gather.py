@@ -23,6 +23,7 @@ from modelfleet.controller.triggers import Key
 from modelfleet.core.intent import plans_anew
 from modelfleet.core.measured import measured_part
 from modelfleet.core.placement.devices import DeviceBooks
+from modelfleet.core.profiling import has_steps
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.snapshot import Inventory, Raw, Settings, World
 
@@ -32,8 +33,9 @@ _BY_KIND = {resource.kind: resource for resource in CHILDREN}
 class Gatherer:
     """Reads worlds, and remembers between reads what no read shows.
 
-    This is: since when a pod has been out of the Service, which child names other objects were found to hold, which
-    pods there were (one whose label was edited is no longer listed), and what the API server last refused. Losing it
+    This is: since when a pod has been out of the Service, when profiles were looked at, which child names other objects
+    were found to hold, which pods there were (one whose label was edited is no longer listed), and what the API server
+    last refused. Losing it
     costs time (a drain waits anew, a create is tried once), never correctness.
     """
 
@@ -52,6 +54,7 @@ class Gatherer:
         self._activators = activators or Activators(cluster)
         self._devices = devices or DeviceBooks()
         self._told: dict[Key, tuple[str, float]] = {}
+        self._profiled_s: dict[Key, float] = {}
         self._not_serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
         self._refused: dict[Key, str] = {}
@@ -87,6 +90,7 @@ class Gatherer:
             settings=self._settings,
             now=self._now(),
         )
+        world = replace(world, profiles=await self._profiles(key, world.samples))
         world = await self._activators.seen_in(key, world)
         return replace(world, inventory=await self._inventory(key)) if plans_anew(world) else world
 
@@ -112,6 +116,7 @@ class Gatherer:
         self._taken.pop(key, None)
         self._pods.pop(key, None)
         self._told.pop(key, None)
+        self._profiled_s.pop(key, None)
         self._activators.forget(key)
         if self._book is not None:
             self._book.forget(key)
@@ -124,6 +129,14 @@ class Gatherer:
             profiles=profiles,
         )
 
+    async def _profiles(self, key: Key, samples: Samples | None) -> tuple[Raw, ...] | None:
+        """What is written of measurements, looked at seldom: that is how often it is written at most."""
+        now_s = asyncio.get_running_loop().time()
+        if not has_steps(samples) or now_s - self._profiled_s.get(key, -inf) < self._settings.profiles_s:
+            return None
+        self._profiled_s[key] = now_s
+        return await self._cluster.list(PROFILES, key.namespace, _of(key))
+
     def _look_for_missed(self, key: Key, pods: tuple[Raw, ...]) -> None:
         """A pod that was listed before and is not now is gone, or its label was edited: it is read by its name."""
         listed = {pod["metadata"]["name"] for pod in pods}
@@ -133,8 +146,7 @@ class Gatherer:
         self._pods[key] = listed
 
     async def _lists(self, key: Key) -> tuple[tuple[Raw, ...], ...]:
-        labels = f"{names.DEPLOYMENT_LABEL}={names.child(key.name)}"  # a name may be longer than a label
-        children = (self._cluster.list(kind, key.namespace, labels) for kind in CHILDREN)
+        children = (self._cluster.list(kind, key.namespace, _of(key)) for kind in CHILDREN)
         return tuple(await asyncio.gather(*children, self._cluster.list(CLASSES)))
 
     async def _read_taken(self, key: Key) -> dict[tuple[str, str], Raw]:
@@ -174,6 +186,11 @@ class Gatherer:
         else:
             self._not_serving_since.pop(key, None)
         return {uid: now - start for uid, start in since.items()}
+
+
+def _of(key: Key) -> str:
+    """Selects what carries our label of a key; a name may be longer than a label."""
+    return f"{names.DEPLOYMENT_LABEL}={names.child(key.name)}"
 
 
 def _outline(node: Raw, devices: Mapping[str, int]) -> Raw:

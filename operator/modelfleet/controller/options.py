@@ -74,6 +74,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     add("drain-seconds", number(float, 0, 86400), "300", "longest wait for requests in flight when a worker ends")
     add("propagation-seconds", number(float, 0, 300), "5", "how long a worker still serves after it left its Service")
     add("start-deadline-seconds", number(float, 1, 86400), "1800", "from a worker's start to its first token")
+    add("profiles-seconds", number(float, 1, 86400), "600", "how often at most a model's measurements are written")
     add("node-folders", _folders, "", "folders of nodes below which file:// may name a model, separated by commas")
     add("caller-token-file", _callers, "", "file with the tokens of activators, one a line, whose word workers believe")
     add_sampling(add)
@@ -127,6 +128,7 @@ def _options(read: argparse.Namespace, holder: str) -> Options:
             start_deadline_s=read.start_deadline_seconds,
             node_folders=read.node_folders,
             callers=read.caller_token_file,
+            profiles_s=read.profiles_seconds,
         ),
         namespaces=tuple(name.strip() for name in read.namespaces.split(",") if name.strip()),
         kubeconfig=read.kubeconfig or None,

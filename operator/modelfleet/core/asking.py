@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
+from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Provisioning
 from modelfleet.api.modeldeployment import ExpertParallelism, ModelDeployment, ModelDeploymentSpec, SpeculationMode
 from modelfleet.api.modeldeployment import Objective as ApiObjective
@@ -13,6 +15,7 @@ from modelfleet.api.parse import parse_profile
 from modelfleet.api.quantization import CacheScheme, OnlineQuantization
 from modelfleet.core import raw
 from modelfleet.core.hardware import Hardware
+from modelfleet.core.inputs import promised
 from modelfleet.core.layout import question as asked
 from modelfleet.core.layout.question import Question
 from modelfleet.core.layout.shape import Layout
@@ -251,17 +254,26 @@ def _speculation(spec: ModelDeploymentSpec) -> asked.SpeculationWish:
 
 
 def _measured(inventory: Inventory | None, ask: Ask) -> Iterable[asked.Measured]:
-    """The namespace's profiles of this model, measured with the KV scheme that its class would run. One that breaks a
-    rule is not one."""
+    """The namespace's profiles of this model, measured with the KV scheme that its class would run; those that people
+    keep come before those that an operator writes, and else by name. One that breaks a rule is not one."""
     spec = ask.deployment.spec
     sources = {spec.model.source.canonical, *(variant.source.canonical for variant in spec.model.variants)}
     schemes = {each.metadata.name: _kv_scheme(spec, each) for each in ask.classes}
-    for item in inventory.profiles if inventory else ():
-        parsed = parse_profile(item) if isinstance(item, Mapping) else ()
+    promise = promised(ask.deployment)
+    for item in sorted(filter(_is_object, inventory.profiles if inventory else ()), key=_precedence):
+        parsed = parse_profile(item)
         if not isinstance(parsed, ModelProfile) or parsed.spec.source.canonical not in sources:
             continue
         if schemes.get(str(parsed.spec.class_)) == parsed.spec.quantization.kv_cache.value:
-            yield _as_measured(parsed)
+            yield _as_measured(parsed, promise)
+
+
+def _is_object(item: object) -> bool:
+    return isinstance(item, Mapping)
+
+
+def _precedence(item: Any) -> tuple[bool, str]:
+    return raw.text(raw.controller(item), "kind") == names.DEPLOYMENT_KIND, raw.name(item)
 
 
 def _kv_scheme(spec: ModelDeploymentSpec, kind: AcceleratorClass) -> str:
@@ -271,8 +283,10 @@ def _kv_scheme(spec: ModelDeploymentSpec, kind: AcceleratorClass) -> str:
     return pinned.value if pinned else standard.value if standard else CacheScheme.BF16.value
 
 
-def _as_measured(profile: ModelProfile) -> asked.Measured:
-    spec, step = profile.spec, profile.spec.step_time
+def _as_measured(profile: ModelProfile, promise: str) -> asked.Measured:
+    """`promise` is what is planned for: a knee that was measured for another says nothing."""
+    spec, step, knee = profile.spec, profile.spec.step_time, profile.spec.knee
+    counts = knee is not None and str(knee.promise) == promise
     return asked.Measured(
         class_name=str(spec.class_),
         layout=Layout.parse(str(spec.layout)),
@@ -285,6 +299,10 @@ def _as_measured(profile: ModelProfile) -> asked.Measured:
             prefill_samples=step.prefill_samples,
             decode_samples=step.decode_samples,
             kv_tokens=spec.kv_cache_tokens,
+            uncertainty=(float(step.ttft_uncertainty.fraction), float(step.tpot_uncertainty.fraction)),
+            knee_rps=float(knee.requests_per_second.per_second * (1 - knee.uncertainty.fraction))
+            if knee is not None and counts
+            else None,
         ),
         name=profile.metadata.name,
     )

@@ -60,7 +60,16 @@ class Forget:
     manifest: Manifest
 
 
-Effect = Create | Apply | Delete | Lift | Forget
+@dataclass(frozen=True)
+class Note:
+    """Writes down what was measured, for later plans: creates the object, or applies it where one of ours was read with
+    this `uid`. Nothing waits for it: what cannot be written is logged, and tried again at the next look."""
+
+    manifest: Manifest
+    uid: str = ""
+
+
+Effect = Create | Apply | Delete | Lift | Forget | Note
 
 
 @dataclass(frozen=True)

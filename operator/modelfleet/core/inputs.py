@@ -23,6 +23,7 @@ from modelfleet.api.schema import ApiModel, canonical
 from modelfleet.core.layout.shape import Layout
 
 REVISION_DIGITS = 8
+_PROMISE_DIGITS = 12
 BARE = "true"  # the value that makes a flag stand alone; an empty one is another spelling of it
 
 
@@ -60,10 +61,21 @@ def planner_inputs(deployment: ModelDeployment, classes: Iterable[AcceleratorCla
         "quantization": _stated(spec.quantization),
         "speculation": _stated(spec.speculation),
         "engine": {"version": _text(spec.engine.version)},
+        "replan": _text(spec.replan),
         "classes": [_of_class(each) | _cache(deployment, each) | _performance(each) for each in classes],
     }
     base = _of_deployment(deployment)
     return _pruned(base | chosen | {key: base[key] | chosen[key] for key in ("model", "engine")})
+
+
+def promised(deployment: ModelDeployment) -> str:
+    """Names what a measured knee holds for: times, shares and lengths of the objectives, and of several their loads."""
+    several = len(deployment.spec.objectives) > 1
+    left_out = _NOT_PLANNED if several else _NOT_PLANNED | {"load"}
+    parts = [
+        {key: part for key, part in _stated(each).items() if key not in left_out} for each in deployment.spec.objectives
+    ]
+    return digest({"objectives": parts, "context": deployment.spec.model.max_context_tokens})[:_PROMISE_DIGITS]
 
 
 def _of_deployment(deployment: ModelDeployment) -> dict[str, Any]:

@@ -72,13 +72,15 @@ class Predicted(_Part):
 
 
 class Hosted(_Part):
-    """The load that the plan was made for, for its cost: of the whole deployment, and mean tokens of a request."""
+    """The load that the plan was made for, for its cost: of the whole deployment, and mean tokens of a request.
+    `knee_measured`: the knee is that of a ModelProfile, at its pessimistic end."""
 
     load_rps: _Figure = Field(serialization_alias="load_rps", validation_alias="load_rps")
     knee_rps: _Figure = Field(serialization_alias="knee_rps", validation_alias="knee_rps")
     input_tokens: _Figure
     output_tokens: _Figure
     shared_prefix_tokens: _Figure
+    knee_measured: bool = False
 
 
 class Why(_Part):

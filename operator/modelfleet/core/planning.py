@@ -161,6 +161,7 @@ def _hosted(question: Question, pool: Pool) -> Hosted:
         input_tokens=_figure(demand.lengths.input_tokens),
         output_tokens=_figure(demand.lengths.output_tokens),
         shared_prefix_tokens=_figure(demand.lengths.shared_prefix_tokens),
+        knee_measured=pool.predicted.knee_measured,
     )
 
 

@@ -14,6 +14,7 @@ from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.layout.wording import rounded
 from modelfleet.core.measured import hold_left_s, holds
+from modelfleet.core.profiling import TOLD, Learning
 from modelfleet.core.scaling.goodput import LEAST_SPAN_S, Goodput, Measured, measure
 from modelfleet.core.scaling.seen import observed
 from modelfleet.core.situation import Situation
@@ -31,7 +32,7 @@ class Promised:
     wake_after_s: float | None = None
 
 
-def decide_promised(s: Situation) -> Promised:
+def decide_promised(s: Situation, learning: Learning) -> Promised:
     """What is said now: the figures of a moment ago, unless what follows from them is another by now."""
     samples, wish = s.world.samples, s.intent.wish
     if samples is None or wish is None:
@@ -41,21 +42,21 @@ def decide_promised(s: Situation) -> Promised:
     inside = raw.text(s.world.deployment, "status", "goodput", "share")
     verdict = decide_objectives_met(found, inside, wanted=s.wanted)
     block = goodput_block(found, inside) if _has_data(found) else None
-    return _held(s, Promised(verdict, block, observed(wish.deployment, samples, found) if block else None))
+    return _held(s, Promised(verdict, block, observed(wish.deployment, samples, found) if block else None), learning)
 
 
-def _held(s: Situation, now: Promised) -> Promised:
+def _held(s: Situation, now: Promised, learning: Learning) -> Promised:
     """Figures that were written less than a minute ago stay, with the sentence about them."""
     status = raw.mapping(s.world.deployment, "status")
     told = next((each for each in read(status) if each.type == ConditionType.OBJECTIVES_MET), None)
     block = raw.mapping(status, "goodput")
     seen = next((raw.mapping(pool, "observed") for pool in raw.items(status, "plan", "pools")), {})
-    if told is None or now.block is None or not block or not holds(s.world):
-        return now
-    if (told.status, told.reason) != (now.verdict.status, str(now.verdict.reason)):
-        return now
+    new = told is None or (told.status, told.reason) != (now.verdict.status, str(now.verdict.reason))
+    if told is None or new or now.block is None or not block or not holds(s.world):
+        return replace(now, observed={**now.observed, **learning.told()}) if now.observed is not None else now
     kept = Promised(Verdict(now.verdict.status, now.verdict.reason, told.message), block, seen or None)
-    changes = kept != Promised(now.verdict, now.block, now.observed)
+    learned = {name: seen[name] for name in TOLD if name in seen}  # it moves slowly, and is not worked out for this
+    changes = kept != Promised(now.verdict, now.block, {**now.observed, **learned} if now.observed else None)
     return replace(kept, wake_after_s=hold_left_s(s.world) if changes else None)
 
 

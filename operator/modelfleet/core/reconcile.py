@@ -29,6 +29,7 @@ from modelfleet.core.kept import entry, keep_beside, state_of
 from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
 from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
+from modelfleet.core.profiling import Learning
 from modelfleet.core.promise import keep_promise
 from modelfleet.core.promised import decide_promised
 from modelfleet.core.render.metadata import Owner
@@ -105,10 +106,11 @@ def plan(world: World) -> Outcome:
     )
     if scaling is not None:
         scaling = replace(scaling, lacks=situation.lacks)
-    promised = decide_promised(situation)
+    learning = Learning(situation)
+    promised = decide_promised(situation, learning)
     said = verdicts(situation, promised.verdict)
     return Outcome(
-        effects,
+        (*effects, *learning.note()),
         report(situation, said, promised),
         events(situation, said),
         _sooner(_wake_after_s(situation, scaling, handshake), promised.wake_after_s),

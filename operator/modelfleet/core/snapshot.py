@@ -18,7 +18,8 @@ Raw = Mapping[str, Any]
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the operator was started with; none of it moves a pinned plan. `node_folders` are those of nodes below which
-    file:// may name one. `callers` are SHA-256 sums of the tokens of callers that workers trust."""
+    file:// may name one. `callers` are SHA-256 sums of the tokens of callers that workers trust. `profiles_s`: what
+    replicas were seen to do is written to a ModelProfile at most so often."""
 
     worker_image: str
     image_pull_policy: str = "IfNotPresent"
@@ -27,6 +28,7 @@ class Settings:
     start_deadline_s: float = 1800.0
     node_folders: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
+    profiles_s: float = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,8 @@ class World:
 
     `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
     says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
-    be made (`intent.plans_anew`).
+    be made (`intent.plans_anew`). `profiles` are the ModelProfiles with our deployment label; None where it is not the
+    time to look at them.
     """
 
     deployment: Raw
@@ -89,6 +92,7 @@ class World:
     scaling: Kept | None = None
     quotas: tuple[Raw, ...] = ()
     grants: tuple[Grant, ...] = ()
+    profiles: tuple[Raw, ...] | None = None
     refused: str = ""
     settings: Settings
     now: datetime

@@ -4,10 +4,11 @@ A step's time is a sum of terms that are linear in the contexts, so it is asked 
 between; prompt tokens and sequences are rounded to a grid that is finer than what the model can tell apart.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from modelfleet.core.perf.case import Case
+from modelfleet.core.perf.pace import PLAIN, Factors
 from modelfleet.core.perf.steps import Batch, step_time
 
 _PROMPT_GRID_TOKENS = 64
@@ -27,10 +28,11 @@ class Line:
 
 
 class Pace:
-    """Step times of one case, times `factor`: an engine's truth may differ from the prediction."""
+    """Step times of one case, times `factor`: an engine's truth may differ from the prediction. `factors` are the
+    corrections of a ModelProfile."""
 
-    def __init__(self, case: Case, factor: float = 1.0) -> None:
-        self._case, self._factor = case, factor
+    def __init__(self, case: Case, factor: float = 1.0, factors: Factors = PLAIN) -> None:
+        self._case, self._factor, self._factors = case, factor, factors
         self.line = lru_cache(maxsize=None)(self._line)
 
     def step(self, prompt_tokens: int, sequences: int) -> Line:
@@ -47,10 +49,11 @@ class Pace:
         return Line(base, context / (_FAR_TOKENS * max(sequences, 1)), lookback / _FAR_TOKENS)
 
     def _seconds(self, prompt: float, lookback: float, sequences: float, context: float) -> float:
-        batch = Batch(
-            prefill_tokens=prompt,
-            prefill_context_tokens=lookback,
-            decode_sequences=sequences,
-            decode_context_tokens=context,
-        )
-        return step_time(self._case, batch).total_s * self._factor
+        decode = Batch(decode_sequences=sequences, decode_context_tokens=context)
+        batch = replace(decode, prefill_tokens=prompt, prefill_context_tokens=lookback)
+        total_s = step_time(self._case, batch).total_s
+        if self._factors == PLAIN:
+            return total_s * self._factor
+        decode_s = step_time(self._case, decode).total_s
+        corrected_s = decode_s * self._factors.decode + (total_s - decode_s) * self._factors.prefill
+        return corrected_s * self._factor

@@ -39,6 +39,22 @@ def test_shares_and_what_a_replica_was_seen_to_do_are_told():
     assert "requests in flight - 12" in rows
 
 
+def test_what_was_learned_is_told_with_its_confidence_and_where_it_is_kept():
+    learned = {
+        "kneeRequestsPerSecond": "2.6",
+        "kneeUncertainty": "12",
+        "stepTime": "1.3",
+        "stepTimeUncertainty": "8",
+        "steps": 20000,
+        "profile": "chat-observed-1a2b3c4d",
+    }
+    pool = POOL | {"observed": learned, "predicted": {"kneeRequestsPerSecond": "2.1"}}
+    text = " ".join("\n".join(told({"goodput": GOODPUT, "plan": {"pools": [pool]}})).split())
+    assert "Knee as requests taught it: 2.6 requests a second ± 12 %; the plan says 2.1." in text
+    assert "Steps take 1.3 times what is predicted of them, by about 20,000 steps" in text
+    assert "right to ± 8 %. It is kept in ModelProfile chat-observed-1a2b3c4d" in text
+
+
 def test_without_data_nothing_is_said_of_it():
     assert not any("Goodput" in line for line in told({"plan": {"pools": [POOL]}}))
 

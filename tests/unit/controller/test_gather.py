@@ -9,12 +9,16 @@ from fake_cluster import FakeCluster
 from modelfleet.api import names
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.metrics.exposition import Exposition
 from modelfleet.controller.resources import DEPLOYMENTS, PODS
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import Settings
+from modelfleet_worker.engine_counts import Cell
 from planner_worlds import PlannedFleet, node, planned
+from sampled import Sampled
+from worker_pages import good
 
 KEY = Key("default", "chat")
 NAMESPACE = {"ModelDeployment": {"namespace": "default"}}
@@ -100,3 +104,23 @@ async def test_samples_follow_the_pods_that_are_listed_and_the_clock_of_figures_
     cluster.remove(DEPLOYMENTS, "chat", "team")
     assert await gatherer.gather(key) is None
     assert (book.workers, book.keys) == ((), ())
+
+
+async def test_profiles_are_looked_at_where_steps_are_known_and_seldom():
+    cluster, _ = bench()
+    book = Book(asyncio.get_running_loop().time)
+    settings = Settings(worker_image="worker:1", profiles_s=1000.0)
+    gatherer = Gatherer(cluster, settings, lambda: datetime(2026, 1, 1, tzinfo=UTC), book)
+    one = pod("chat")
+    owner = {"apiVersion": names.API_VERSION, "kind": names.DEPLOYMENT_KIND, "name": "chat", "controller": True}
+    uid = (await cluster.get(DEPLOYMENTS, "chat", "default"))["metadata"]["uid"]
+    labels = one["metadata"]["labels"] | {names.REVISION_LABEL: "1a2b3c4d", names.RANK_LABEL: "0"}
+    one["metadata"] |= {"name": "chat-1a2b3c4d-0", "labels": labels, "ownerReferences": [owner | {"uid": uid}]}
+    cluster.put(one)
+    await cluster.merge(PODS, "chat-1a2b3c4d-0", "default", {"status": {"podIP": "10.0.0.1"}}, "status")
+    assert (await gatherer.gather(KEY)).profiles is None
+    (worker,) = book.workers
+    page = Sampled().page(worker, good(1), cells={(3, 0): Cell(600, 6.0, 4200, 0)})
+    assert book.take(worker, Exposition().found(page.text, steps=True), 0.0) is None
+    looks = [(await gatherer.gather(KEY)).profiles for _ in range(3)]
+    assert looks == [(), None, None]

@@ -6,9 +6,11 @@ import pytest
 
 import prometheus_cases
 from fake_prometheus import FakePrometheus
-from modelfleet.controller.metrics.prometheus import Prometheus
+from modelfleet.controller.metrics.prometheus import QUERY, STEPS_QUERY, Prometheus
+from modelfleet.controller.metrics.sampler import Indirect
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
+from modelfleet_worker.engine_counts import Cell
 from prometheus_cases import CASES, target
 from sampled import KEY, Sampled, worker
 from worker_pages import good
@@ -82,3 +84,15 @@ async def test_the_token_is_read_anew_for_each_query(tmp_path: Path):
             token.write_text(text)
             await prometheus.pages()
     assert [headers["Authorization"] for headers in fake.headers] == ["Bearer one", "Bearer two"]
+
+
+async def test_steps_are_asked_for_once_a_minute():
+    sampled, fake = Sampled().follow(worker()), FakePrometheus()
+    cells = {(3, 0): Cell(600, 6.0, 4200, 0)}
+    fake.pages = [(TARGETS[0], sampled.page(worker(), good(1), cells=cells).text, fake.now)]
+    async with fake.served() as url:
+        source = Indirect(sampled.book, Prometheus(Server(url=url)), 5.0)
+        for _ in range(2):
+            await source.round()
+    assert fake.queries == [STEPS_QUERY, QUERY]
+    assert sampled.book.samples(KEY).pods["uid-0"].steps["4", "0"].steps == 600

@@ -9,6 +9,7 @@ from modelfleet.core.scaling.joining import Series
 from modelfleet.core.scaling.page import Origin, PageError, Slot, origin, reading
 from modelfleet.core.scaling.reading import Reading
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, Samples
+from modelfleet.core.scaling.step_samples import STEPS_S, cells
 
 UNNAMED = "its page does not say which pod it is of: the worker image is older than the operator"
 UNREAD = "it was not read yet"
@@ -86,9 +87,19 @@ class Book:
                 why = str(error)
             else:
                 self._put(worker.uid, lambda series: series.read(page))
+                steps = cells(found.items())
+                if steps:
+                    self._put(worker.uid, lambda series: series.stepped(steps, at_s))
         if why is not None:
             self.fail(worker.uid, why)
         return why
+
+    def wants_steps(self, uid: str) -> bool:
+        """Whether it is time to read a pod's steps."""
+        key = self._keys.get(uid)
+        series = self._entries[key].series[uid] if key is not None else None
+        at_s = series.pod.steps_at_s if series is not None else None
+        return at_s is None or self._now() - at_s >= STEPS_S
 
     def read_plainly(self, uid: str) -> tuple[Reading, ...]:
         """A pod's readings as its pages had them; none where a restart of its processes was joined over."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelfleet.core.scaling.page import PageError, Slot, slot
+from modelfleet.core.scaling.step_samples import PREFIX
 
 _MOST_KNOWN = 200_000
 
@@ -18,9 +19,11 @@ class Exposition:
 
     def __init__(self) -> None:
         self._known: dict[str, Slot | None] = {}
+        self._steps: dict[str, Slot] = {}
 
-    def found(self, text: str) -> dict[Slot, float]:
-        """The slots of a page with their numbers. Raises PageError if it is no page of metrics."""
+    def found(self, text: str, *, steps: bool = False) -> dict[Slot, float]:
+        """The slots of a page with their numbers, those of `steps` where they are wanted. Raises PageError if it is no
+        page of metrics."""
         found: dict[Slot, float] = {}
         known = self._known
         for line in text.split("\n"):
@@ -29,6 +32,8 @@ class Exposition:
             head, _, number = line.rpartition(" ")
             try:
                 where = known[head] if head in known else self._learned(head)
+                if where is None and steps:
+                    where = self._steps.get(head)
                 if where is not None:
                     found[where] = float(number)
             except ValueError as error:
@@ -40,7 +45,10 @@ class Exposition:
     def _learned(self, head: str) -> Slot | None:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
+            self._steps.clear()
         where = next((slot(name, labels) for name, labels in _parsed(head)), None)
+        if where is not None and where.part.startswith(PREFIX):
+            self._steps[head], where = where, None
         self._known[head] = where
         return where
 

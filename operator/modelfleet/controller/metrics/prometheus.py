@@ -18,6 +18,7 @@ from urllib3.util.retry import Retry
 
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
+from modelfleet.core.scaling import step_samples
 from modelfleet.core.scaling.page import NAMES, Origin, Slot, origin, slot
 
 _log = logging.getLogger(__name__)
@@ -26,12 +27,20 @@ TIMEOUT_S = 10
 """Of a query. It asks for some 150 series a worker."""
 
 _STAMP = "modelfleet_stamp"
-QUERY = (
-    f'{{__name__=~"{"|".join(NAMES)}"}}'
-    f' or label_replace(timestamp(modelfleet_worker_pod_info), "{_STAMP}", "sample", "", "")'
-)
+
+
+def _query(series: Iterable[str]) -> str:
+    return (
+        f'{{__name__=~"{"|".join(series)}"}}'
+        f' or label_replace(timestamp(modelfleet_worker_pod_info), "{_STAMP}", "sample", "", "")'
+    )
+
+
+QUERY = _query(NAMES)
 """Every series of every worker as of now, and for each worker when its page was read: an instant query says of a sample
 only when it was asked for."""
+STEPS_QUERY = _query((*NAMES, *step_samples.NAMES))
+"""The same with the engines' steps."""
 
 _OWN = frozenset(
     {
@@ -46,6 +55,7 @@ _OWN = frozenset(
         "revision",
         "worker_pod",
         "worker_pod_uid",
+        *step_samples.LABELS,
     }
 )
 _EXPORTED = "exported_"
@@ -82,14 +92,14 @@ class Prometheus:
         )
         self._session = session
 
-    async def pages(self) -> tuple[Page, ...]:
-        """The pages of all workers that it knows. Raises UnreadError."""
-        return await asyncio.to_thread(self._pages)
+    async def pages(self, *, steps: bool = False) -> tuple[Page, ...]:
+        """The pages of all workers that it knows, with their `steps` where they are wanted. Raises UnreadError."""
+        return await asyncio.to_thread(self._pages, STEPS_QUERY if steps else QUERY)
 
-    def _pages(self) -> tuple[Page, ...]:
+    def _pages(self, query: str) -> tuple[Page, ...]:
         self._read_files()
         try:
-            answer = self._connect.custom_query(QUERY)
+            answer = self._connect.custom_query(query)
             return tuple(pages(answer))
         except PrometheusApiClientException as error:
             raise UnreadError(f"Prometheus refuses the query: {_words(str(error))}") from error

@@ -19,6 +19,7 @@ from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
 from modelfleet.core.scaling.samples import FRESH_S
+from modelfleet.core.scaling.step_samples import STEPS_S
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +96,8 @@ class Direct:
         try:
             text = await self._pages.text(worker)
             # The moment at which it is here: what is on it is a little older, by the same little each time.
-            why = self._book.take(worker, self._exposition.found(text), asyncio.get_running_loop().time())
+            found = self._exposition.found(text, steps=self._book.wants_steps(worker.uid))
+            why = self._book.take(worker, found, asyncio.get_running_loop().time())
         except (UnreadError, PageError) as error:
             why = str(error)
             self._book.fail(worker.uid, why)
@@ -123,8 +125,8 @@ class Direct:
 class Fleet(Protocol):
     """`prometheus.Prometheus`."""
 
-    def pages(self) -> Awaitable[tuple[Page, ...]]:
-        """The pages of all workers. Raises UnreadError."""
+    def pages(self, *, steps: bool = False) -> Awaitable[tuple[Page, ...]]:
+        """The pages of all workers, with their steps where they are wanted. Raises UnreadError."""
 
 
 class Indirect:
@@ -134,6 +136,7 @@ class Indirect:
         self._book, self._fleet, self._interval_s = book, fleet, interval_s
         self.tally = tally or Tally()
         self._trouble = ""
+        self._steps_s = -STEPS_S
         self._moments: dict[str, tuple[float, float]] = {}  # by uid: when its page was read, by Prometheus and by us
 
     async def run(self) -> None:
@@ -144,13 +147,15 @@ class Indirect:
         """One query; what it brings is in the book, and each worker that it does not bring has failed."""
         now = asyncio.get_running_loop().time
         asked_s = now()
+        steps = asked_s - self._steps_s >= STEPS_S
         try:
-            pages = await self._fleet.pages()
+            pages = await self._fleet.pages(steps=steps)
         except UnreadError as error:
             self._tell(str(error))
             for worker in self._book.workers:
                 self._failed(worker, str(error))
             return
+        self._steps_s = asked_s if steps else self._steps_s
         self._tell("")
         by_uid = _newest(pages)
         self._moments = {uid: self._moment(uid, page, asked_s) for uid, page in by_uid.items()}

@@ -120,6 +120,8 @@ class Predicted:
     ttft_uncertainty: float
     source: Source
     reason: str
+    knee_measured: bool = False
+    """The knee comes from a ModelProfile of the same promise."""
 
 
 @dataclass(frozen=True, kw_only=True)

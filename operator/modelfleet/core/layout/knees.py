@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Self
 
 from modelfleet.core.layout.answer import Predicted
@@ -14,6 +15,7 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.wording import percent
 from modelfleet.core.perf.case import Case, Limits
 from modelfleet.core.perf.knee import find_knee
+from modelfleet.core.perf.overload import most_in_flight
 from modelfleet.core.perf.prediction import Knee, Prediction
 from modelfleet.core.perf.profile import Profile
 from modelfleet.core.perf.serving import Replica, predict, replica
@@ -111,7 +113,23 @@ def break_of(ask: Ask, it: Replica, goals: Sequence[Goal]) -> Break | Wanted:
         if knee is None:
             return goal.wanted
         found.append(Break(knee, goal.wanted))
-    return min(found, key=lambda one: one.knee.requests_per_s)
+    least = min(found, key=lambda one: one.knee.requests_per_s)
+    measured_rps = it.profile.knee_rps if it.profile else None
+    return least if measured_rps is None else replace(least, knee=_at_rate(least.knee, measured_rps))
+
+
+def _at_rate(knee: Knee, rps: float) -> Knee:
+    """A knee that was measured: as many in flight as the predicted one has at its rate."""
+    return replace(knee, requests_per_s=rps, concurrency=knee.concurrency * rps / knee.requests_per_s, measured=True)
+
+
+def in_flight_of(it: Replica, knee: Knee, goals: Sequence[Goal]) -> int:
+    """How many requests in flight overload may hold. Goodput above the knee is predicted, so it is weighed against the
+    predicted knee; one that was measured lower takes its part off."""
+    at = knee.at
+    predicted = replace(knee, requests_per_s=at.requests_per_s, concurrency=at.concurrency)
+    most = most_in_flight(it, predicted, [goal.limits for goal in goals])
+    return max(1, ceil(most * min(1.0, knee.requests_per_s / at.requests_per_s)))
 
 
 def named(ask: Ask, it: Replica, goals: Sequence[Goal], broken: Break) -> Break:
@@ -168,6 +186,7 @@ def figures_at(wanted: Wanted, knee: Knee, at: Prediction, step_s: float) -> Pre
         knee_rps=knee.requests_per_s,
         knee_concurrency=knee.concurrency,
         knee_bound=knee.bound,
+        knee_measured=knee.measured,
         kv_tokens=at.memory.kv_tokens,
         memory=at.memory,
         step_s=step_s,

@@ -29,6 +29,7 @@ from modelfleet.core.layout.knees import (
     break_of,
     figures_at,
     goals_of,
+    in_flight_of,
     named,
     replica_of,
     with_cache,
@@ -38,7 +39,6 @@ from modelfleet.core.layout.shape import Layout
 from modelfleet.core.layout.token_budget import BUDGETS, Budget, budget_of, largest_budget
 from modelfleet.core.perf.case import Case
 from modelfleet.core.perf.memory import memory_use
-from modelfleet.core.perf.overload import most_in_flight
 from modelfleet.core.perf.prediction import Knee, Prediction
 from modelfleet.core.perf.serving import Replica, loaded, predict
 from modelfleet.core.perf.workload import Load
@@ -211,7 +211,7 @@ def _finish(ask: Ask, fit: _Fit, goals: Sequence[Goal]) -> Sized:
     reach = fit.reach if fit.lacking else named(ask, fit.it, goals, fit.broken)
     predicted = figures_at(reach.wanted, reach.knee, at, fit.budget.step_s)
     room = room_for(ask.candidate, case.layout)
-    in_flight = most_in_flight(fit.it, fit.broken.knee, [goal.limits for goal in goals])
+    in_flight = in_flight_of(fit.it, fit.broken.knee, goals)
     settings = settings_of(ask, case, fit.budget, predicted, in_flight)
     return Sized(
         case=case,

@@ -202,7 +202,8 @@ def _source(ask: Ask, best: Sized) -> Reason:
     if at.source is Source.MEASURED:
         measured = ask.measured(best.layout)
         name = f" of profile {measured.name}" if measured and measured.name else ""
-        return Reason(check=Check.PROFILE, sentence=f"{times}, from measurements{name}")
+        knee = f"; its knee is {rounded(at.knee_rps)} requests a second at the low end" if at.knee_measured else ""
+        return Reason(check=Check.PROFILE, sentence=f"{times}, from measurements{name}{knee}")
     old = [
         one
         for one in ask.question.profiles

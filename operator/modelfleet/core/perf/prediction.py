@@ -90,3 +90,6 @@ class Knee:
     bound: str
     """What breaks first: `ttft`, `tpot`, `kv` or `throughput`."""
     at: Prediction
+    """The prediction at the predicted knee."""
+    measured: bool = False
+    """The rate was measured; what else is told of it is scaled from the predicted knee."""

@@ -28,6 +28,8 @@ class Profile:
     """What the engine reported; replaces the predicted room."""
     uncertainty: tuple[float, float] = (0.3, 0.15)
     """Relative half-widths of the 90 % intervals of TTFT and TPOT."""
+    knee_rps: float | None = None
+    """The measured knee of the promise that is asked about, at its pessimistic end; replaces the predicted one."""
 
     @property
     def samples(self) -> int:
@@ -73,15 +75,15 @@ def calibrate(observations: Sequence[Observation], kv_tokens: int | None = None)
     return calibrate_paces(seen, kv_tokens)
 
 
-def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None) -> Profile:
-    """The same from predicted paces, each with the measured TTFT and TPOT.
+def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None, most_log: float = 2.0) -> Profile:
+    """The same from predicted paces, each with the measured TTFT and TPOT. No factor's logarithm is above `most_log`.
 
     Least squares of the logarithms of the three factors, by Gauss and Newton.
     """
     found = [0.0, 0.0, 0.0]
     for _ in range(_ROUNDS):
         step = _solve(*_normal_equations(paces, found))
-        found = [max(-2.0, min(2.0, value + change)) for value, change in zip(found, step, strict=True)]
+        found = [max(-most_log, min(most_log, value + change)) for value, change in zip(found, step, strict=True)]
     factors = _factors(found)
     return Profile(
         prefill=factors.prefill,
@@ -90,7 +92,7 @@ def calibrate_paces(paces: Sequence[Seen], kv_tokens: int | None = None) -> Prof
         prefill_samples=sum(ttft is not None for _, ttft, _ in paces),
         decode_samples=sum(tpot is not None for _, _, tpot in paces),
         kv_tokens=kv_tokens,
-        uncertainty=_left(paces, factors),
+        uncertainty=widths_left(paces, factors),
     )
 
 
@@ -140,7 +142,7 @@ def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
     return [rows[row][3] / rows[row][row] for row in range(3)]
 
 
-def _left(paces: Sequence[Seen], factors: Factors) -> tuple[float, float]:
+def widths_left(paces: Sequence[Seen], factors: Factors) -> tuple[float, float]:
     """Half-widths of 90 % from what the observations still miss, mixed with the usual noise as if of eight more."""
     first = [log(ttft / now.first_token_s(factors)) for now, ttft, _ in paces if ttft]
     step = [log(tpot / now.step_s(factors)) for now, _, tpot in paces if tpot]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from modelfleet.core.perf.cells import Cells
 from modelfleet.core.scaling.reading import OUTCOMES, ObjectiveCounts, Reading
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, plus
 
@@ -24,6 +25,10 @@ class Series:
     def failed(self, why: str) -> "Series":
         """A look that brought nothing; the last reading stays, and ages."""
         return replace(self, pod=replace(self.pod, failure=why))
+
+    def stepped(self, steps: Cells, at_s: float) -> "Series":
+        """The steps that a page told of."""
+        return replace(self, pod=replace(self.pod, steps=steps, steps_at_s=at_s))
 
     def read(self, page: Reading) -> "Series":
         """One reading more."""

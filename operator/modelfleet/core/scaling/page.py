@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import inf, isfinite
 from typing import NamedTuple
 
+from modelfleet.core.scaling import step_samples
 from modelfleet.core.scaling.reading import (
     OUTCOMES,
     Histogram,
@@ -27,7 +28,7 @@ class PageError(Exception):
 
 class Slot(NamedTuple):
     """Where a sample belongs in a reading: `part` of a worker, or of an objective under a promise; `detail` is an
-    outcome, a phase, a state or an upper edge."""
+    outcome, a phase, a state or an upper edge. Of a step's cell, `promise` and `objective` are its edges."""
 
     part: str
     promise: str = ""
@@ -90,6 +91,8 @@ def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
         part, label = _LABELLED[name]
         uid = labels.get("worker_pod_uid", "") if part == "origin" else ""
         return Slot(part, detail=labels.get(label, ""), objective=uid)
+    if part := step_samples.part_of(name):
+        return Slot(part, *(labels.get(each, "") for each in step_samples.LABELS))
     promise, objective = labels.get("promise", ""), labels.get("objective", "")
     match name:
         case "modelfleet_goodput_arrivals_total":
@@ -153,6 +156,8 @@ class _Draft:
 
     def take(self, where: Slot, value: float) -> None:
         part, promise, objective, detail = where
+        if part.startswith(step_samples.PREFIX):
+            return
         if promise:
             self._objectives.setdefault((promise, objective), {}).setdefault(part, {})[detail] = value
         elif part in ("revision", "promise", "state"):

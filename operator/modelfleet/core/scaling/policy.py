@@ -63,7 +63,8 @@ class Bound(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """What a decision depends on besides the sample. `knee_rps`: of one replica, requests of the declared mean lengths,
-    at the wanted `share`; `prompt_part` of a request's engine time is its prompt."""
+    at the wanted `share`; `measured`: it is that of a ModelProfile. `prompt_part` of a request's engine time is its
+    prompt."""
 
     knee_rps: float
     share: float
@@ -73,6 +74,7 @@ class Terms:
     cold_start_s: float
     min_replicas: int
     max_replicas: int
+    measured: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,8 @@ class Memory:
     log_knee: float = 0.0
     """The logarithm of the observed knee in units of the told one, and how sure it is: an inverse variance."""
     knee_sure: float = _SURE_LEAST
+    told_rps: float = 0.0
+    """The measured knee that this is in units of; 0: a predicted one."""
     idle_ended: float = 0.0
     idle_late: float = 0.0
     """Requests that ended within about an hour while replicas were idle, and those of them that were late."""
@@ -136,7 +140,7 @@ class Decision:
 def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
     """The decision at `sample.now_s`, and what to remember."""
     elapsed_s = sample.now_s - memory.last_s if memory.last_s is not None else 0.0
-    memory = _measured(sample, memory, terms)
+    memory = _measured(sample, _of_knee(memory, terms), terms)
     open_since_s = memory.history.open_since_s
     history = memory.history.add(_work(sample, memory, terms), sample.now_s)
     new_bins = int(history.open_since_s != open_since_s and elapsed_s > 0)
@@ -174,6 +178,13 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     )
     memory = replace(memory, needs=needs, ahead=ahead, peaks=peaks, last_s=sample.now_s)
     return decision, replace(memory, history=history, forecaster=forecaster)
+
+
+def _of_knee(memory: Memory, terms: Terms) -> Memory:
+    """What was learned of a knee is in one that was measured since: it begins anew, and not on top."""
+    if not terms.measured or memory.told_rps == terms.knee_rps:
+        return memory
+    return replace(memory, told_rps=terms.knee_rps, log_knee=0.0, knee_sure=_SURE_LEAST)
 
 
 def _replicas(rps: float, each: float) -> int:

@@ -8,6 +8,7 @@ count any more.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from modelfleet.core.perf.cells import Cells
 from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Reading
 
 WINDOW_S = 300.0
@@ -21,13 +22,16 @@ _HISTOGRAMS = ("ttft_s", "tpot_s", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSamples:
-    """One pod: its readings, oldest first, thinned out; `failure` says why the last look failed, None if it did not."""
+    """One pod: its readings, oldest first, thinned out; `failure` says why the last look failed, None if it did not.
+    `steps` are those that its engine took since its start, as read at `steps_at_s`."""
 
     uid: str
     name: str
     revision: str
     readings: tuple[Reading, ...] = ()
     failure: str | None = None
+    steps: Cells = field(default_factory=dict)
+    steps_at_s: float | None = None
 
     @property
     def last(self) -> Reading | None:

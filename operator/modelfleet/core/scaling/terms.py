@@ -50,6 +50,7 @@ def terms_of(plan: Plan, objective: Objective, starts_s: tuple[float, ...]) -> T
         cold_start_s=cold_start_s(starts_s),
         min_replicas=1,
         max_replicas=MOST_REPLICAS,
+        measured=hosted.knee_measured,
     )
 
 
