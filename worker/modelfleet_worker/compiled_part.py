@@ -25,7 +25,9 @@ KEPT = "Kept"
 TAKE_S = 60.0
 """Longer than this a start does not wait for a volume: compiling is not much longer."""
 
-_SETTLE_S = 5.0  # the first requests come before the copy
+SETTLE_S = 5.0
+"""So long after the start the first requests come before the copy."""
+
 _POLL_S = 0.5
 _NICE = 10
 _BLAMED = (Reason.ENGINE_START_FAILED, Reason.ENGINE_DIED)  # deaths that nothing else explains
@@ -35,8 +37,8 @@ _log = logging.getLogger(__name__)
 class CompiledPart(Part):
     """It stops no start: whatever goes wrong with the shared folder is said in the log, and the engine compiles."""
 
-    def __init__(self, around: Around, compiled: Compiled, python: str) -> None:
-        self._compiled, self._python = compiled, python
+    def __init__(self, around: Around, compiled: Compiled, python: str, settle_s: float = SETTLE_S) -> None:
+        self._compiled, self._python, self._settle_s = compiled, python, settle_s
         self._scratch, self._progress = around.scratch, around.progress
         self._shelf: Shelf | None = None
         self._state: str = Found.NOTHING
@@ -58,9 +60,9 @@ class CompiledPart(Part):
         return None
 
     async def watch(self) -> Failure:
-        while self._progress.phase is not None:
+        while self._progress.phase is not None:  # noqa: ASYNC110 (as StartProgress: it is a value, not an event)
             await asyncio.sleep(_POLL_S)
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(self._settle_s)
         if self._shelf is not None and self._state != Found.TAKEN:
             try:
                 await in_thread(self._put, self._shelf)

@@ -52,8 +52,8 @@ class Shelf:
         return Store(self.compiled.root)
 
     def take(self, into: Path) -> Found:
-        """Copies the entry's files below `into`, which is there and complete only if the answer is TAKEN. Raises OSError
-        and FetchError for a volume that cannot be used."""
+        """Copies the entry's files below `into`, which is there, and complete, only if the answer is TAKEN. Raises
+        OSError and FetchError for a volume that cannot be used."""
         store = self._store
         store.prepare()
         shutil.rmtree(into, ignore_errors=True)

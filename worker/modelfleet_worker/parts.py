@@ -72,8 +72,8 @@ class Part:
         """The engine ended and nobody had asked: a moment to wait for what explains it. Its processes still run out."""
 
     async def took_back(self, failure: Failure) -> bool:
-        """The engine ended while it started, for this reason, and is gone. True: this part had given it something that may be why, has
-        taken it back, and another start is worth it."""
+        """The engine ended while it started, for this reason, and is gone. True: this part had given it something that
+        may be why, has taken it back, and another start is worth it."""
         return False
 
     def explain(self, failure: Failure) -> Failure:

@@ -49,8 +49,8 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """Where compiled code is kept: `key` names model, class and settings, `root` is the folder that pods share, whose bounds are
-    `size_bytes` and `max_age_s` (0: no bound by age)."""
+    """Where compiled code is kept: `key` names model, class and settings, `root` is the folder that pods share, whose
+    bounds are `size_bytes` and `max_age_s` (0: no bound by age)."""
 
     key: str
     root: Path

@@ -198,13 +198,19 @@ def _engine(folder: Path) -> Path:
         pytest.param("../../../proc/driver/nvidia/version", "NVRM version: 580", False, id="another driver"),
         pytest.param("../../../proc/cpuinfo", "model name\t: A\nflags\t: avx512\n", False, id="another processor"),
         pytest.param(
-            "../../../proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: B200\n", False, id="another accelerator"
+            "../../../proc/driver/nvidia/gpus/0000:01:00.0/information",
+            "Model: B200\n",
+            False,
+            id="another accelerator",
         ),
         pytest.param(
             "../../../proc/cpuinfo", "model name\t: A\nflags\t\t: avx2\ncpu MHz\t: 999\n", True, id="another clock rate"
         ),
         pytest.param(
-            "../../../proc/driver/nvidia/gpus/0000:02:00.0/information", "Model: \t H100\n", True, id="one more of a kind"
+            "../../../proc/driver/nvidia/gpus/0000:02:00.0/information",
+            "Model: \t H100\n",
+            True,
+            id="one more of a kind",
         ),
     ],
 )
