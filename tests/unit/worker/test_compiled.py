@@ -13,6 +13,7 @@ import pytest
 from modelfleet_worker import compiled_store
 from modelfleet_worker.compiled import store_key
 from modelfleet_worker.compiled_store import Found, Shelf
+from modelfleet_worker.fetch.kept import kept
 from modelfleet_worker.fetch.remote import FetchError
 from modelfleet_worker.fetch.store import Store
 from modelfleet_worker.plan import Compiled
@@ -174,6 +175,21 @@ def test_what_no_start_took_for_too_long_goes_by_its_age(tmp_path: Path) -> None
 
     shelf(root, "new", max_age_s=3600).put(compiled(tmp_path / "first"))
     assert [each.name for each in (root / "models").iterdir()] == ["new"]
+
+
+def test_a_fetch_tells_the_operator_which_models_and_which_plans_code_are_kept(tmp_path: Path) -> None:
+    assert kept(tmp_path) == '{"weights":[],"compiled":[]}'
+    for age, key in enumerate(("newest", "older")):
+        (tmp_path / "models" / key).mkdir(parents=True)
+        os.utime(tmp_path / "models" / key, (time.time() - age,) * 2)
+    shelf(tmp_path / "compiled").put(compiled(tmp_path / "first"))
+    (tmp_path / "compiled/models/odd").mkdir()
+    assert json.loads(kept(tmp_path)) == {"weights": ["newest", "older"], "compiled": ["plan"]}
+    for index in range(200):
+        (tmp_path / "models" / f"{index:032}").mkdir()
+        (tmp_path / "compiled/models" / f"{index:032}").mkdir()
+        (tmp_path / "compiled/models" / f"{index:032}/.modelfleet.json").write_text(json.dumps({"planKey": "p" * 64}))
+    assert len(kept(tmp_path)) <= 4096
 
 
 def _engine(folder: Path) -> Path:

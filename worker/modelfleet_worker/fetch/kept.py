@@ -11,6 +11,7 @@ from modelfleet_worker.failure import LIMIT_BYTES
 from modelfleet_worker.fetch.store import MANIFEST, Store
 from modelfleet_worker.json_fields import parsed
 
+_KEY_CHARACTERS = 32
 _MOST = 50  # keys of each kind; with their quotes they fit the message
 COMPILED = "compiled"
 """The folder, inside the one for weights, where compiled code is kept as models are."""
@@ -40,4 +41,4 @@ def _plan_keys(store: Store) -> Iterator[str]:
         except (OSError, ValueError):
             continue
         if isinstance(manifest, dict) and isinstance(manifest.get("planKey"), str):
-            yield manifest["planKey"][:64]
+            yield manifest["planKey"][:_KEY_CHARACTERS]
