@@ -105,6 +105,7 @@ def plan(world: World) -> Outcome:
         zero=handshake.zero,
         starts=handshake.starts,
         scaling=scaling,
+        warmth=warmth,
     )
     if scaling is not None:
         scaling = replace(scaling, lacks=situation.lacks)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from builders import START, Raw
+from modelfleet.cli.explain_zero import to_zero_lines
 from modelfleet.core.placement.kept_on import Kept
 from modelfleet.core.placement.project import pinned_node
 from modelfleet.core.placement.want import Warm
@@ -185,6 +186,21 @@ def test_while_a_pod_lives_there_its_node_is_not_forgotten() -> None:
     of.now += timedelta(hours=30)
     of.reconcile()
     assert known(of)["node-a"]["at"] == of.now.isoformat()
+
+
+def test_the_status_and_explain_say_on_how_many_nodes_a_start_is_shorter() -> None:
+    of = fleet()
+    of.compiled = "Kept"
+    spec = of.deployment["spec"]
+    spec["scaling"] |= {"minReplicas": 0, "toZero": {"after": "2m", "firstCallerWaits": "5m"}}
+    spec["objectives"][0]["firstCaller"] = "Excused"
+    of.reconcile()
+    lose(of)
+    of.reconcile()
+    of.reconcile()
+    assert of.deployment["status"]["coldStart"]["warmNodes"] == {"weights": 1, "compiledCode": 1}
+    said = " ".join("\n".join(to_zero_lines(of.deployment["status"])).split())
+    assert "A start finds its weights on 1 node, and what its engine compiled on 1 node" in said
 
 
 def test_nothing_is_remembered_where_nodes_keep_nothing() -> None:
