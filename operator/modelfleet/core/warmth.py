@@ -62,7 +62,7 @@ def decide_warmth(world: World, children: Children, fleet: tuple[Replica, ...], 
             continue
         living.add(one.node)
         found[one.node] = _seen(found.get(one.node), one, plan, world, timedelta(seconds=age_s / _LOOKS))
-    if world.cluster is not None:
+    if found and world.cluster is not None:
         nodes = {node.name: node.kept.get(children.owner.namespace) for node in world.cluster.nodes}
         found = {
             name: on if name in living else _without_evicted(on, nodes[name])

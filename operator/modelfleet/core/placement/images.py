@@ -4,7 +4,7 @@ A node's list is the kubelet's (`status.images`, 50 unless its configuration say
 """
 
 from collections.abc import Mapping
-from sys import intern
+from functools import lru_cache
 from typing import Any
 
 from modelfleet.core import raw
@@ -25,7 +25,12 @@ def full_name(image: str) -> str:
 
 def images_of(node: Any) -> frozenset[str]:
     """The names that a raw node lists. Nodes share them, so each is in memory once."""
-    return frozenset(intern(name) for each in raw.items(node, "status", "images") for name in _names(each))
+    return frozenset(_shared(name) for each in raw.items(node, "status", "images") for name in _names(each))
+
+
+@lru_cache(maxsize=16384)
+def _shared(name: str) -> str:
+    return name
 
 
 def _names(image: Mapping[str, Any]) -> list[str]:

@@ -34,7 +34,9 @@ class Scene:
     @cached_property
     def tells_warmth(self) -> bool:
         """Some node has a part of what a start needs."""
-        return any(cold_parts(room, self) < _ALL_COLD for room in self.here)
+        warm = self.want.warm
+        known = warm.weights or warm.compiled or warm.image
+        return bool(known) and any(cold_parts(room, self) < _ALL_COLD for room in self.here)
 
     @cached_property
     def image(self) -> str:
