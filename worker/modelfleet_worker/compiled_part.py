@@ -30,7 +30,7 @@ SETTLE_S = 5.0
 
 _POLL_S = 0.5
 _NICE = 10
-_BLAMED = (Reason.ENGINE_START_FAILED, Reason.ENGINE_DIED)  # deaths that nothing else explains
+_UNEXPLAINED = (Reason.ENGINE_START_FAILED, Reason.ENGINE_START_TIMEOUT, Reason.ENGINE_DIED)
 _log = logging.getLogger(__name__)
 
 
@@ -71,15 +71,22 @@ class CompiledPart(Part):
         return await super().watch()
 
     async def took_back(self, failure: Failure) -> bool:
-        if self._state != Found.TAKEN or self._shelf is None or failure.reason not in _BLAMED:
+        if self._state != Found.TAKEN or self._shelf is None or failure.reason not in _UNEXPLAINED:
             return False
-        _log.warning("the engine did not start with compiled code that was kept; it is thrown away, and it compiles")
+        _log.warning(
+            "the engine ended with compiled code that was kept, without another cause; the code is thrown away"
+        )
         self._state = Found.DAMAGED
         _forget(self._scratch)
         with suppress(TimeoutError, OSError, FetchError):  # then it is found damaged again, and given up again
             async with asyncio.timeout(TAKE_S):
                 await in_thread(self._shelf.throw_away)
         return True
+
+    async def close(self, failure: Failure | None) -> None:
+        """A death while it served may come of the code too; the next container compiles."""
+        if failure is not None:
+            await self.took_back(failure)
 
     def metrics(self) -> Iterable[Metric]:
         text = "Whether this start took compiled code that was kept, or keeps its own."

@@ -97,6 +97,7 @@ async def test_a_folder_that_cannot_be_used_is_said_and_stops_no_start(
     ("reason", "gives_up"),
     [
         pytest.param(Reason.ENGINE_START_FAILED, True, id="an end that nothing else explains"),
+        pytest.param(Reason.ENGINE_START_TIMEOUT, True, id="a start that does not end"),
         pytest.param(Reason.ENGINE_OUT_OF_MEMORY, False, id="an end that is explained"),
     ],
 )
@@ -115,6 +116,22 @@ async def test_code_is_given_up_once_and_only_for_an_end_without_another_cause(
     assert await part.took_back(Failure(reason=reason, message="", remedy="")) is gives_up
     assert bool(list((tmp_path / "kept/models").iterdir())) is not gives_up
     assert not await part.took_back(Failure(reason=reason, message="", remedy=""))
+
+
+async def test_after_a_death_that_nothing_explains_the_next_container_compiles(tmp_path: Path) -> None:
+    first, _ = part_of(tmp_path, tmp_path / "kept")
+    await first.check()
+    compiled(tmp_path)
+    assert first._shelf is not None
+    first._shelf.put(tmp_path / "scratch")
+    part, _ = part_of(tmp_path, tmp_path / "kept")
+    await part.check()
+    await part.close(None)
+    again, _ = part_of(tmp_path, tmp_path / "kept")
+    await again.check()
+    assert state(again) == Found.TAKEN, "a worker that ended as it was asked to leaves what it took"
+    await again.close(Failure(reason=Reason.ENGINE_DIED, message="", remedy="", phase="serving"))
+    assert not list((tmp_path / "kept/models").iterdir())
 
 
 def poisoned(folder: Path) -> EngineUnderTest:
@@ -139,7 +156,7 @@ async def test_an_engine_that_dies_of_kept_code_starts_once_more_without_it(tmp_
         page = await worker.metrics()
         assert worker.termination is None
     assert page['modelfleet_worker_compiled_code_info{state="Damaged"}'] == 1
-    assert "the engine did not start with compiled code that was kept; it is thrown away" in worker.log
+    assert "the engine ended with compiled code that was kept, without another cause" in worker.log
     assert not (root / "models" / key).exists()
 
 
