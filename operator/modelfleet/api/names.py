@@ -27,6 +27,7 @@ LEASE_LABEL = f"{GROUP}/lease"  # on the Leases of all installations, so that th
 LEADER_LEASE = "leader"
 SERVES_ANNOTATION = f"{GROUP}/serves-namespaces"
 
+PLACEMENT_ANNOTATION = f"{GROUP}/placement"  # on a pod that we pinned: why it has this node, for people
 PLACED_GATE = f"{GROUP}/placed"  # a pod waits for its node until all of its replica can be placed
 
 FIELD_MANAGER = "modelfleet"

@@ -9,6 +9,7 @@ import pytest
 
 from builders import START, Raw
 from modelfleet.cli.explain_zero import to_zero_lines
+from modelfleet.core.effects import Lift
 from modelfleet.core.placement.kept_on import Kept
 from modelfleet.core.placement.project import pinned_node
 from modelfleet.core.placement.want import Warm
@@ -141,6 +142,8 @@ def test_a_model_that_comes_back_goes_where_its_weights_are() -> None:
     move(of, "node-c")
     assert next_node(of) == "node-c"
     assert list(known(of)) == ["node-c"]
+    (said,) = [effect.patch["metadata"]["annotations"] for effect in of.written[-5:] if isinstance(effect, Lift)]
+    assert said["modelfleet.dev/placement"].endswith("; its weights are there")
 
 
 @pytest.mark.parametrize(
