@@ -19,8 +19,8 @@ def gated(pod: Manifest) -> dict[str, Any]:
 
 
 def lift(pod: Any, node: str, why: str = "") -> Lift:
-    """The patch for the observed `pod`, with the reason for its node as an annotation. Every term of a required affinity
-    that somebody has added is kept and pinned: the scheduler takes a node that fits one of them."""
+    """The patch for the observed `pod`, with the reason for its node as an annotation. Every term of an affinity
+    that somebody has required is kept and pinned: the scheduler takes a node that fits one of them."""
     pin = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [dict(term) for term in raw.items(pod, "spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms")]
     pinned = [{**term, "matchFields": [*raw.items(term, "matchFields"), pin]} for term in terms or [{}]]
