@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,33 +49,36 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=60.0, help="no further repetition is begun after that")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-cold-", dir="/tmp") as folder:
-        results = _measure(Path(folder), asked.repetitions, asked.minutes * 60)
     asked.output.parent.mkdir(parents=True, exist_ok=True)
-    asked.output.write_text(json.dumps(results, indent=1))
-    text = section(results)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no engine outlives us
+    with tempfile.TemporaryDirectory(prefix="bench-cold-", dir="/tmp") as folder:
+        for results in _measured(Path(folder), asked.repetitions, asked.minutes * 60):
+            asked.output.write_text(json.dumps(results, indent=1))
+            text = section(results)
+            write("cold-start", text)
     print("\n".join(text))
-    write("cold-start", text)
     return 0
 
 
-def _measure(folder: Path, repetitions: int, limit_s: float) -> dict[str, Any]:
+def _measured(folder: Path, repetitions: int, limit_s: float) -> Iterator[dict[str, Any]]:
+    """The results after each repetition."""
     environment = engine.require_engine(cache_dir())
     files = _model(environment, folder / "model")
     runs: list[dict[str, Any]] = []
-    began_s, done = time.monotonic(), 0
+    began_s = time.monotonic()
     with _hub(files) as address:
-        while done < repetitions and time.monotonic() - began_s < limit_s:
-            runs += list(_repetition(folder / str(done), environment, address, done))
-            done += 1
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="minutes"),
-        "modelBytes": sum(map(len, files.values())),
-        "asked": repetitions,
-        "repetitions": done,
-        "loadAverage": os.getloadavg()[0],
-        "runs": runs,
-    }
+        for index in range(repetitions):
+            runs += list(_repetition(folder / str(index), environment, address, index))
+            yield {
+                "at": datetime.now(UTC).isoformat(timespec="minutes"),
+                "modelBytes": sum(map(len, files.values())),
+                "asked": repetitions,
+                "repetitions": index + 1,
+                "loadAverage": os.getloadavg()[0],
+                "runs": runs,
+            }
+            if time.monotonic() - began_s > limit_s:
+                break
 
 
 def _repetition(folder: Path, environment: Path, address: str, index: int) -> Iterator[dict[str, Any]]:
