@@ -142,7 +142,7 @@ def test_a_model_that_comes_back_goes_where_its_weights_are() -> None:
     move(of, "node-c")
     assert next_node(of) == "node-c"
     assert list(known(of)) == ["node-c"]
-    (said,) = [effect.patch["metadata"]["annotations"] for effect in of.written[-5:] if isinstance(effect, Lift)]
+    *_, said = [effect.patch["metadata"]["annotations"] for effect in of.written[-5:] if isinstance(effect, Lift)]
     assert said["modelfleet.dev/placement"].endswith("; its weights are there")
 
 
