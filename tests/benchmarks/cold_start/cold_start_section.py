@@ -42,13 +42,18 @@ def section(results: Mapping[str, Any]) -> list[str]:
         "## Cold start",
         f"`make bench-cold-start`: the real engine on CPU, compiling as it does by default, a model of"
         f" {results['modelBytes'] / 1e6:.0f} MB from a hub on loopback.",
-        f"Medians of {results['repetitions']} repetitions{early}; the ratio is to the"
+        f"Medians of repetitions, {results['repetitions']}{early}; the ratio is to the"
         f" start of the same repetition that found nothing. Load average at the end:"
         f" {results['loadAverage']:.1f}; run at {results['at']}.",
         "",
         f"| cached | {phases} | whole start, s | of the start without, each time |",
         "| --- " * (len(PHASES) + 3) + "|",
         *(_row(name, found, cold) for name, found in by_name.items()),
+        "",
+        "Weights is the whole fetch container, its own start included; load includes the engine's imports, which no"
+        " cache shortens. On CPU vLLM traces the model at each start",
+        "and takes only torch's compiled kernels from what is kept; on accelerators it has a cache of whole graphs too,"
+        " which was not measured. A node and an image are not waited for here.",
     ]
 
 
