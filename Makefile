@@ -139,6 +139,10 @@ bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with a
 bench-activator: setup ## what the activator costs beside nginx: latency, rate, memory, the first token; docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.activator build/bench/activator.json
 
+.PHONY: bench-cold-start
+bench-cold-start: prepare ## a cold start of the real engine phase by phase, with and without caches; docs/benchmarks.md
+	@PYTHONPATH=tests $(PY) -m benchmarks.cold_start build/bench/cold-start.json $(COLD)
+
 .PHONY: verify
 verify: setup ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .

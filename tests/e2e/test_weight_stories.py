@@ -138,6 +138,7 @@ def test_twenty_pods_that_start_at_once_on_one_node_download_once(site: Site, hu
     assert shown["variables"] == []
     assert shown["marks"] == PODS
     assert shown["writable"] is False
+    assert "models" in shown["compiled"], "the worker may write to the folder for compiled code"
 
 
 SHOWS = """
@@ -150,7 +151,8 @@ except OSError:
     writable = False
 variables = [name for name in os.environ if name.startswith("MODELFLEET_CREDENTIAL_")]
 use = "/models/use/" + os.listdir("/models/use")[0]
-print(json.dumps({"variables": variables, "marks": len(os.listdir(use)), "writable": writable}))
+compiled = os.listdir("/models/compiled")
+print(json.dumps({"variables": variables, "marks": len(os.listdir(use)), "writable": writable, "compiled": compiled}))
 """
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 from modelfleet_worker import engine_version, preflight
+from modelfleet_worker.compiled_part import CompiledPart
 from modelfleet_worker.drain_entrance import DrainEntrance
 from modelfleet_worker.failure import Failure
 from modelfleet_worker.goodput_part import GoodputPart
@@ -28,6 +29,7 @@ def parts(around: Around) -> tuple[Part, ...]:
     return (
         _Files(around.plan),
         Memory(around),
+        *((CompiledPart(around, around.plan.compiled, engine_python(around.plan)),) if around.plan.compiled else ()),
         StartProgress(around),
         DrainEntrance(around.drain, around.board, around.plan.limits.drain_token_sha256),
         Health(around),

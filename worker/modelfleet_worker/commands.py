@@ -153,6 +153,7 @@ def _serve(arguments: argparse.Namespace) -> Failure | None:
 
 def _fetch(arguments: argparse.Namespace) -> Failure | None:
     # Imported late: only here are the packages of the extra `fetch` needed.
+    from modelfleet_worker.fetch.kept import kept
     from modelfleet_worker.fetch.run import Errand, fetch
 
     order = _order(arguments.plan)
@@ -162,7 +163,18 @@ def _fetch(arguments: argparse.Namespace) -> Failure | None:
     asks = socket.gethostname()
     runtime, port = arguments.runtime_folder, arguments.status_port
     with _ends_at_once():  # what came stays, and the next start goes on there
-        return fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
+        failure = fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
+        if failure is None and order.shared:
+            _tell(arguments.termination_log, kept(order.root))
+        return failure
+
+
+def _tell(path: Path, report: str) -> None:
+    """What nothing depends on: the weights are there, whether it is told or not."""
+    try:
+        path.write_text(report)
+    except OSError as error:
+        _log.warning("the termination log cannot be written: %s", error)
 
 
 def _order(path: Path) -> Order | Failure | None:

@@ -13,7 +13,7 @@ _DISTRIBUTION = re.compile(r"vllm-([^-]+)\.dist-info")
 
 def installed_version(python: str) -> str | None:
     """The version of the distribution `vllm` beside the interpreter `python`; None if none is found."""
-    for folder in _packages(Path(python)):
+    for folder in packages(Path(python)):
         for path in sorted(folder.glob("vllm-*.dist-info")):
             if found := _DISTRIBUTION.fullmatch(path.name):
                 return found[1]
@@ -39,7 +39,7 @@ def check(plan: Plan, python: str) -> Failure | None:
     return None
 
 
-def _packages(python: Path) -> Iterator[Path]:
+def packages(python: Path) -> Iterator[Path]:
     """Where packages of an interpreter may be: of its environment, then of the one that it links to."""
     for program in dict.fromkeys((python, python.resolve())):
         prefix = program.parent.parent

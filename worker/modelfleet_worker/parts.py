@@ -20,12 +20,14 @@ from modelfleet_worker.state import Progress
 @dataclass(frozen=True, kw_only=True)
 class Around:
     """What a part may know of its worker. `runtime` is a folder in memory that lives as long as the pod; `promise` is
-    the operator's promise.json, which need not be there; `termination_log` is what is read of us when we are gone."""
+    the operator's promise.json, which need not be there; `termination_log` is what is read of us when we are gone;
+    `scratch` is the only folder that the engine may write to."""
 
     plan: Plan
     runtime: Path
     promise: Path
     termination_log: Path
+    scratch: Path
     board: Board
     drain: Drain
     progress: Progress
@@ -68,6 +70,11 @@ class Part:
 
     async def hear_out(self) -> None:
         """The engine ended and nobody had asked: a moment to wait for what explains it. Its processes still run out."""
+
+    async def took_back(self, failure: Failure) -> bool:
+        """The engine ended while it started, for this reason, and is gone. True: this part had given it something that
+        may be why, has taken it back, and another start is worth it."""
+        return False
 
     def explain(self, failure: Failure) -> Failure:
         """A better account of an end that nobody asked for, from what this part saw; or the given one.

@@ -1,7 +1,9 @@
 """The worker's plan: what to serve, with which engine, and how long to wait. Parsed from plan.json. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from modelfleet_worker.json_fields import Reader, parsed, seconds, whole
@@ -46,6 +48,17 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """Where compiled code is kept: `key` names model, class and settings, `root` is the folder that pods share, whose
+    bounds are `size_bytes` and `max_age_s` (0: no bound by age)."""
+
+    key: str
+    root: Path
+    size_bytes: int
+    max_age_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """`python` is the engine's interpreter; None means the image's. `args` are the engine's arguments
     besides those that the worker sets itself. `group` is None for an engine that is one pod's."""
@@ -63,6 +76,8 @@ class Plan:
     engine_version: str = ""
     """The version of vLLM that `args` are for; empty: nobody said."""
     group: Group | None = None
+    compiled: Compiled | None = None
+    """Where code that the engine compiles is kept for later starts; None: nowhere."""
 
 
 def parse_plan(text: str) -> Plan:
@@ -88,6 +103,7 @@ def parse_plan(text: str) -> Plan:
             accelerator_bytes=read.field("memory.accelerator_bytes", whole, None),
         ),
         group=_group(read),
+        compiled=_compiled(read),
     )
 
 
@@ -99,6 +115,24 @@ def _group(read: Reader) -> Group | None:
     if data % nodes and nodes % data:
         raise PlanError(f"plan.json: group.data must divide group.nodes or be a multiple of it: {data} and {nodes}")
     return Group(nodes=nodes, data=data, master_port=read.field("group.masterPort", _port))
+
+
+def _compiled(read: Reader) -> Compiled | None:
+    key = read.field("compiled.key", _key, "")
+    if not key:
+        return None
+    return Compiled(
+        key=key,
+        root=Path(read.field("compiled.root", _path)),
+        size_bytes=read.field("compiled.sizeBytes", whole),
+        max_age_s=read.field("compiled.maxAge_s", seconds, 0.0),
+    )
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str) or re.fullmatch("[0-9A-Za-z]{1,64}", value) is None:
+        raise ValueError("1 to 64 letters and digits")
+    return value
 
 
 def _text(value: Any) -> str:

@@ -78,6 +78,7 @@ class Supervisor:
             runtime=places.runtime,
             promise=places.promise,
             termination_log=places.termination_log,
+            scratch=places.scratch,
             board=self._board,
             drain=drain,
             progress=self._progress,
@@ -138,7 +139,16 @@ class Supervisor:
         if broken is None:
             return None
         failure = broken.failure or engine.failure(state)
-        return explained(replace(failure, log=failure.log or engine.log), self._parts)
+        failure = explained(replace(failure, log=failure.log or engine.log), self._parts)
+        if state is State.STARTING and await self._worth_another_start(failure):
+            self._progress.state = State.STARTING
+            return await self._live()
+        return failure
+
+    async def _worth_another_start(self, failure: Failure) -> bool:
+        """A part has taken back what may have kept the engine from starting, and there is time left."""
+        took_back = [await part.took_back(failure) for part in self._parts]
+        return any(took_back) and self._left_s() > 0 and not self._stop.is_set()
 
     def _launch(self) -> Engine:
         self._places.scratch.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ LEASE_LABEL = f"{GROUP}/lease"  # on the Leases of all installations, so that th
 LEADER_LEASE = "leader"
 SERVES_ANNOTATION = f"{GROUP}/serves-namespaces"
 
+PLACEMENT_ANNOTATION = f"{GROUP}/placement"  # on a pod that we pinned: why it has this node, for people
 PLACED_GATE = f"{GROUP}/placed"  # a pod waits for its node until all of its replica can be placed
 
 FIELD_MANAGER = "modelfleet"
@@ -60,6 +61,7 @@ GROUPS_KEY = "groups.json"  # of NAME-state: how often replicas ended as a whole
 SCALING_KEY = "scaling.json"  # of NAME-state: what decisions about replicas remember, and the last of them
 ZERO_KEY = "zero.json"  # of NAME-state: how far a model is on the way to zero or back, and its activators' port
 STARTS_KEY = "starts.json"  # of NAME-state: how long the last starts took, phase by phase
+WARMTH_KEY = "warmth.json"  # of NAME-state: what the next start finds on which node
 PLAN_MOUNT = "/etc/modelfleet"
 PROMISE_KEY = "promise.json"
 PROMISE_MOUNT = "/etc/modelfleet-promise"
@@ -69,6 +71,7 @@ WEIGHTS_MOUNT = "/models/fetched"  # where fetched weights are kept
 WEIGHTS_FOLDER = "modelfleet-weights"  # our folder on a claim that keeps them
 NODE_MOUNT = "/models/node"  # a folder of the node, of file://
 USE_MOUNT = "/models/use"  # marks of the pods that use them
+COMPILED_MOUNT = "/models/compiled"  # code that engines compiled, kept for later starts
 CREDENTIAL_PREFIX = "MODELFLEET_CREDENTIAL_"  # of the fetch container's variables, before the Secret's keys
 
 _NAME_LIMIT = 63  # a label's value, a Service's name and a pod's host name

@@ -83,6 +83,15 @@ class StartProgress(ApiModel):
     """What is left of it. Absent: nothing tells."""
 
 
+class WarmNodes(ApiModel):
+    """On how many nodes a start finds what it would bring otherwise, as far as pods have told."""
+
+    weights: _Count
+    """Nodes whose cache has the weights."""
+    compiled_code: _Count
+    """Nodes that keep what the engine compiled for this model, class and settings."""
+
+
 class ColdStart(ApiModel):
     """How long it takes from the wish for a replica to its first token, on the class in use."""
 
@@ -98,6 +107,8 @@ class ColdStart(ApiModel):
     """Where the seconds went."""
     progress: StartProgress | None = None
     """How far the coming replica is. Absent: none starts."""
+    warm_nodes: WarmNodes | None = None
+    """Where a start is shorter. Absent: nodes keep nothing of this model."""
 
 
 Demands = Annotated[tuple[Demand, ...], Field(max_length=64), Unique(("activator",))]

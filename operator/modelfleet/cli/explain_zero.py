@@ -37,8 +37,18 @@ def _start(start: Mapping[str, Any]) -> Iterator[str]:
     if count:
         whole = ("all", spoken(raw.integer(start, "p50Seconds")), spoken(raw.integer(start, "p90Seconds")))
         yield from columns(("phase", "half within", "nine of ten within"), [*rows, whole])
+    warm = raw.mapping(start, "warmNodes")
+    if warm:
+        weights, compiled = (raw.integer(warm, key) for key in ("weights", "compiledCode"))
+        yield from wrapped(
+            f"  A start finds its weights on {_nodes(weights)}, and what its engine compiled on {_nodes(compiled)}"
+        )
     progress = raw.mapping(start, "progress")
     if progress:
         share = f", {raw.integer(progress, 'percent')} %" if "percent" in progress else ""
         left = f", about {spoken(raw.integer(progress, 'leftSeconds'))} left" if "leftSeconds" in progress else ""
         yield from wrapped(f"  A replica starts now: {raw.text(progress, 'phase')}{share}{left}")
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes" if count else "none"

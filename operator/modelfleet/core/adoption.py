@@ -14,7 +14,15 @@ from modelfleet.core.inputs import REVISION_DIGITS
 from modelfleet.core.plan import Plan, Planned
 from modelfleet.core.revisions import Revision
 
-_OF_THE_OPERATOR = {"image_pull_policy", "limits", "planned", "promise", "engine_version", "accelerator_memory"}
+_OF_THE_OPERATOR = {
+    "image_pull_policy",
+    "limits",
+    "planned",
+    "promise",
+    "engine_version",
+    "accelerator_memory",
+    "compiled",
+}
 """Parts of a plan that no wish decides: the operator's settings and version when it was made, and the figures."""
 
 

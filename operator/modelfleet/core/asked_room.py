@@ -1,7 +1,7 @@
 """Which rooms replicas of one revision ask placement for, made from the pods that are there or would be. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
@@ -19,6 +19,7 @@ from modelfleet.core.render.lift import gated
 from modelfleet.core.render.pod import pod
 from modelfleet.core.render.unpinned import together
 from modelfleet.core.revisions import Revision
+from modelfleet.core.warmth import Warmth, warm_for
 
 _WORDS_LIMIT = 200  # characters of somebody else's terms that are told
 
@@ -26,7 +27,7 @@ _WORDS_LIMIT = 200  # characters of somebody else's terms that are told
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """Where replicas of `goal` are to be placed. `kind` is their class as it is today, None where it is gone; `cluster`
-    is None while its nodes are not known; `avoid` are nodes in doubt."""
+    is None while its nodes are not known; `avoid` are nodes in doubt; `warmth` is what starts find on nodes."""
 
     children: Children
     fleet: tuple[Replica, ...]
@@ -35,6 +36,7 @@ class Site:
     cluster: ClusterView | None
     spread: Spread = Spread.NONE
     avoid: frozenset[str] = frozenset()
+    warmth: Warmth = field(default_factory=dict)
 
 
 class Asked:
@@ -45,6 +47,7 @@ class Asked:
         self._pod = pod(site.children.owner, site.goal.name, 0, site.goal.plan)
         self._requests: Amounts = pod_amounts(self._pod)
         self._tolerations = _tolerations(self._pod)
+        self._warm = warm_for(site.goal.plan, site.warmth)
         self._slots: dict[str, int] = {}
         self._narrowed: dict[str, tuple[tuple[Term, ...], ...]] = {}
 
@@ -147,6 +150,7 @@ class Asked:
             peers=tuple(_nodes_of(self._site.fleet)),
             avoid=self._site.avoid,
             pinned=pinned,
+            warm=self._warm,
         )
 
 

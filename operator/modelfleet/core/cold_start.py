@@ -122,7 +122,7 @@ def start_of(pod: Any, reading: Reading | None) -> Start:
         return start | {"engine": engine_s}
     told: dict[str, float] = {}
     for name, seconds in phases.items():
-        told[_OF_WORKER.get(name, "load")] = told.get(_OF_WORKER.get(name, "load"), 0.0) + seconds
+        told[phase_of_worker(name)] = told.get(phase_of_worker(name), 0.0) + seconds
     told["ready"] = max(0.0, engine_s - told.get("load", 0.0) - told.get("compile", 0.0))
     return start | {name: round(seconds, 1) for name, seconds in told.items()}
 
@@ -135,7 +135,7 @@ def outlook(replica: Replica, pod: Any, reading: Reading | None, usual_s: float 
         phase = "weights"
     if started is not None:
         phases = tuple(reading.start.phases_s) if reading is not None else ()
-        phase = _OF_WORKER.get(phases[-1], "load") if phases else "engine"
+        phase = phase_of_worker(phases[-1]) if phases else "engine"
     if reading is not None and reading.start.progress is not None:
         return Outlook(phase=phase, share=reading.start.progress, left_s=reading.start.left_s)
     if usual_s is None or replica.created_at is None:
@@ -144,6 +144,11 @@ def outlook(replica: Replica, pod: Any, reading: Reading | None, usual_s: float 
     if passed_s >= usual_s:
         return Outlook(phase=phase)
     return Outlook(phase=phase, share=passed_s / usual_s, left_s=usual_s - passed_s)
+
+
+def phase_of_worker(name: str) -> str:
+    """The phase that a phase of the worker's own counts to."""
+    return _OF_WORKER.get(name, "load")
 
 
 def reading_of(samples: Samples | None, uid: str) -> Reading | None:

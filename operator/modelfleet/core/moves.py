@@ -18,6 +18,7 @@ from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.rollout import Step, hold
 from modelfleet.core.snapshot import World
+from modelfleet.core.warmth import Warmth
 
 Short = Mapping[str, float] | None
 Take = Callable[[tuple[Replica, ...], Short], Step]
@@ -36,7 +37,8 @@ class Moves:
 @dataclass(frozen=True, kw_only=True)
 class Ground:
     """What moves are decided on. `plans` are by revision, the goal's among them; `classes` are those that the spec
-    names. `slow` are leaders of replicas that are worse than the others, by uid."""
+    names. `slow` are leaders of replicas that are worse than the others, by uid; `warmth` is what starts find on nodes.
+    """
 
     world: World
     children: Children
@@ -44,6 +46,7 @@ class Ground:
     plans: Mapping[str, Plan]
     classes: Mapping[str, AcceleratorClass]
     slow: frozenset[str] = frozenset()
+    warmth: Warmth = field(default_factory=dict)
 
 
 def stand_still(fleet: tuple[Replica, ...]) -> Moves:
@@ -125,4 +128,5 @@ def _site(ground: Ground, course: Course, fleet: tuple[Replica, ...], avoid: fro
         kind=parsed if isinstance(parsed, AcceleratorClass) else None,
         cluster=ground.world.cluster,
         avoid=avoid,
+        warmth=ground.warmth,
     )

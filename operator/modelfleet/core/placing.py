@@ -211,7 +211,7 @@ def _lifts(site: Site, replica: Replica, answer: Placement) -> Iterator[Lift]:
     for rank in reversed(range(replica.size)):
         member = replica.members[rank]
         if member is not None and names.PLACED_GATE in member.gates:
-            yield replace(lift(site.children.pods[member.name], answer.nodes[rank]), leads=rank == 0)
+            yield replace(lift(site.children.pods[member.name], answer.nodes[rank], answer.reason), leads=rank == 0)
 
 
 def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:

@@ -214,6 +214,8 @@ class Plan(_Part):
     memory: Corrections | None = None
     """What was lowered after a worker died for lack of memory; `engine_args` has it."""
     nodes: Annotated[int, Field(ge=1, le=NODES_LIMIT)] = 1
+    compiled: bool = False
+    """Whether code that the engine compiles is kept beside the weights, for later starts."""
 
     @property
     def layout(self) -> str:
@@ -247,6 +249,16 @@ class Plan(_Part):
         text = json.dumps([of.source, of.revision, of.endpoint, self.pickled, of.code])
         return sha256(text.encode()).hexdigest()[:32]
 
+    @property
+    def compiled_key(self) -> str:
+        """The name of what the engine compiles for this plan, as far as a plan decides it; empty where it is not kept.
+        The worker adds what it finds installed, and its processors."""
+        if not self.compiled:
+            return ""
+        engine = [self.engine_version, sorted(self.engine_args), sorted(self.engine_env.items())]
+        text = json.dumps([self.store_key, self.class_name, self.device, self.layout, *engine])
+        return sha256(text.encode()).hexdigest()[:32]
+
     def to_json(self) -> dict[str, Any]:
         """The value that is stored; `read` of it gives an equal plan."""
         value = self.model_dump(mode="json", by_alias=True, exclude=_LATER)
@@ -267,6 +279,7 @@ _LATER = {
     "accelerator_memory",
     "memory",
     "nodes",
+    "compiled",
 }
 """Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 

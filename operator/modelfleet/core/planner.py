@@ -19,7 +19,7 @@ from modelfleet.core.plan import NODES_LIMIT, Limits, Plan, Planned
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.start_deadline import start_deadline_s
 from modelfleet.core.verdict import Verdict, no
-from modelfleet.core.weights import Chosen, weights_of
+from modelfleet.core.weights import Chosen, keeps_compiled, weights_of
 
 _SHARED_MEMORY_GIB = 2  # for each accelerator; vLLM's ranks talk through /dev/shm, and the runtime's 64 MiB break them
 
@@ -94,7 +94,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
     layout, host = choice.layout, kind.host_per_accelerator
     nodes = layout.nodes(kind.accelerators_per_node)
     of_member = max(1, layout.accelerators // nodes)
-    return Plan(
+    plan = Plan(
         image=str(spec.engine.image or settings.worker_image),
         image_pull_policy=settings.image_pull_policy,
         class_name=accelerator.metadata.name,
@@ -131,6 +131,7 @@ def plan_of(deployment: ModelDeployment, accelerator: AcceleratorClass, settings
         promise=True,
         engine_version=str(spec.engine.version or ""),
     )
+    return plan.model_copy(update={"compiled": keeps_compiled(plan)})
 
 
 def _reads(kind: AcceleratorClassSpec) -> float | None:

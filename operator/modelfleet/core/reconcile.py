@@ -4,8 +4,9 @@
 an unchanged world gives no effects and the same status.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from modelfleet.api import names
 from modelfleet.api.reasons import Reason
@@ -20,7 +21,6 @@ from modelfleet.core.disruption import keep_budget, pods_to_leave
 from modelfleet.core.drain import Terms
 from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.events import events
-from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica, replicas
 from modelfleet.core.handshake import Handshake, decide_handshake
 from modelfleet.core.intent import Intent, Wish
@@ -41,6 +41,7 @@ from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
 from modelfleet.core.upkeep import keep_pods, keep_services
 from modelfleet.core.verdicts import verdicts
+from modelfleet.core.warmth import decide_warmth, to_keep
 from modelfleet.core.work import work_of
 
 LOOK_AGAIN_S = 30.0
@@ -68,6 +69,7 @@ def plan(world: World) -> Outcome:
     fleet = replicas(pods, plans)
     intent, course, scaling = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
     intent, handshake = decide_handshake(world, children, fleet, intent, plans)
+    warmth = decide_warmth(world, children, fleet, plans)
     moves = _moves(
         Ground(
             world=world,
@@ -76,13 +78,14 @@ def plan(world: World) -> Outcome:
             plans=plans,
             classes=intent.classes,
             slow=scaling.slow if scaling else frozenset(),
+            warmth=warmth,
         ),
         intent,
         course,
     )
     step = moves.step
     effects = (
-        *_kept(children, intent, course, moves.life, scaling, handshake),
+        *_kept(children, intent, course, scaling, {**_life(moves), **handshake.kept, **to_keep(children, warmth)}),
         *(keep_promise(children, intent.wish.deployment, world.settings.callers) if intent.wish else ()),
         *handshake.effects,
         *_budget(children, fleet, step, intent, course),
@@ -103,6 +106,7 @@ def plan(world: World) -> Outcome:
         zero=handshake.zero,
         starts=handshake.starts,
         scaling=scaling,
+        warmth=warmth,
     )
     if scaling is not None:
         scaling = replace(scaling, lacks=situation.lacks)
@@ -156,19 +160,21 @@ def _kept(
     children: Children,
     intent: Intent,
     course: Course | None,
-    life: Life,
     scaling: Scaling | None,
-    handshake: Handshake,
+    others: Mapping[str, Mapping[str, Any]],
 ) -> tuple[Effect, ...]:
-    """The intent's effects, with what the course, the replicas' life and their number keep in NAME-state."""
+    """The intent's effects, with what the course, the number of replicas and `others` keep in NAME-state, by key."""
     parts = {
         names.ROLLOUT_KEY: course.kept if course else None,
-        names.GROUPS_KEY: life.kept,
         names.SCALING_KEY: scaling.to_write if scaling else None if course is None else let_go_of(children),
-        **handshake.kept,
+        **others,
     }
     entries = {key: part for key, part in parts.items() if part is not None}
     return keep_beside(children, intent.effects, entries) if entries else intent.effects
+
+
+def _life(moves: Moves) -> dict[str, Mapping[str, Any]]:
+    return {} if moves.life.kept is None else {names.GROUPS_KEY: moves.life.kept}
 
 
 def _moves(ground: Ground, intent: Intent, course: Course | None) -> Moves:

@@ -1,7 +1,7 @@
 """Everything that a status tells about: what is wanted, what is observed, what is being done. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from modelfleet.api import names
@@ -21,6 +21,7 @@ from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
 from modelfleet.core.scaling.zero import Zero
 from modelfleet.core.snapshot import World
+from modelfleet.core.warmth import Warmth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,8 @@ class Situation:
     """One observed moment with what was decided about it. `revision` is the wanted one, None without a wish; `known`
     are all readable revisions by name; `fleet` is every replica that exists; `moves` says whether this step writes
     anything; `zero` is the step to zero or back, None where the deployment has nothing to do with it; `scaling` is
-    the decision about the number of replicas, None where no sample decides it."""
+    the decision about the number of replicas, None where no sample decides it; `warmth` is what starts find on nodes.
+    """
 
     world: World
     children: Children
@@ -44,6 +46,7 @@ class Situation:
     zero: Zero | None = None
     starts: Starts | None = None
     scaling: Scaling | None = None
+    warmth: Warmth = field(default_factory=dict)
 
     @cached_property
     def spare(self) -> Spare | None:

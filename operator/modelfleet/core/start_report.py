@@ -3,10 +3,11 @@
 Figures of finished starts change with a start; how far the coming one is is told in coarse steps.
 """
 
-from modelfleet.api.zero_status import ColdStart, StartPhase, StartProgress
+from modelfleet.api.zero_status import ColdStart, StartPhase, StartProgress, WarmNodes
 from modelfleet.core.cold_start import PHASES, Outlook, Start, outlook, quantiles, reading_of, total_s
 from modelfleet.core.groups import Replica
 from modelfleet.core.situation import Situation
+from modelfleet.core.warmth import warm_for
 
 _PERCENT_STEP, _LEFT_STEP_S = 10, 10
 
@@ -28,7 +29,15 @@ def cold_start(s: Situation) -> ColdStart | None:
         p90_seconds=round(whole.p90_s) if whole else None,
         phases=tuple(_phase(name, starts) for name in PHASES if any(name in each for each in starts)),
         progress=progress,
+        warm_nodes=_warm_nodes(s),
     )
+
+
+def _warm_nodes(s: Situation) -> WarmNodes | None:
+    if s.intent.wish is None or not s.warmth:
+        return None
+    warm = warm_for(s.intent.wish.plan, s.warmth)
+    return WarmNodes(weights=len(warm.weights), compiled_code=len(warm.compiled)) if warm.weights else None
 
 
 def _phase(name: str, starts: tuple[Start, ...]) -> StartPhase:

@@ -17,7 +17,7 @@ from typing import Any
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.model import Model, RemoteCode
 from modelfleet.api.sources import ModelSource, Scheme
-from modelfleet.core.plan import Place, Weights
+from modelfleet.core.plan import Place, Plan, Weights
 from modelfleet.core.snapshot import Settings
 
 
@@ -59,6 +59,23 @@ def weights_of(model: Model, chosen: Chosen, kind: AcceleratorClass, settings: S
             "max_age_s": granted.max_age.seconds,
         }
     )
+
+
+def keeps_compiled(plan: Plan) -> bool:
+    """Whether the code that this plan's engine compiles is kept beside its weights.
+
+    | no | because |
+    | --- | --- |
+    | weights that no other pod finds | there is no folder to keep it in |
+    | weights that may be pickles, and code of the model's own | what these run could write what others' engines load |
+    | a replica over several nodes | each rank compiles its own part |
+    | enforce-eager | nothing is compiled |
+    """
+    of = plan.weights
+    if of is None or not of.is_shared or of.code or plan.pickled or plan.nodes > 1:
+        return False
+    eager = {"--enforce-eager", "--enforce-eager=true"}
+    return not eager & {argument.lower() for argument in plan.engine_args}
 
 
 def is_unpinned(model: Model) -> bool:

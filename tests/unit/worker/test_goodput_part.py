@@ -37,6 +37,7 @@ def around(tmp_path: Path) -> Around:
         runtime=tmp_path,
         promise=tmp_path / "promise.json",
         termination_log=tmp_path / "log",
+        scratch=tmp_path / "scratch",
         board=board,
         drain=Drain(board, LIMITS),
         progress=Progress(0.0),

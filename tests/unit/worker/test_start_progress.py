@@ -24,6 +24,7 @@ async def test_a_phase_that_is_over_before_the_file_is_written_again_is_measured
             runtime=tmp_path,
             promise=tmp_path / "promise.json",
             termination_log=tmp_path / "log",
+            scratch=tmp_path / "scratch",
             board=board,
             drain=Drain(board, LIMITS),
             progress=progress,

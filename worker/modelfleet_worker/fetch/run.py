@@ -16,6 +16,7 @@ from modelfleet_worker.failure import Failure
 from modelfleet_worker.fetch import http
 from modelfleet_worker.fetch.asking import check_credentials, check_endpoint
 from modelfleet_worker.fetch.evict import Room, folder_bytes, gigabytes, make_room
+from modelfleet_worker.fetch.kept import COMPILED
 from modelfleet_worker.fetch.objects import changed
 from modelfleet_worker.fetch.order import Order
 from modelfleet_worker.fetch.page import shown
@@ -97,6 +98,7 @@ def _fetch_into(errand: Errand, store: Store, progress: Progress) -> None:
         else:
             store.discard(store.partial(order.key))  # of one who was killed right after the model appeared
         if order.shared:
+            (store.root / COMPILED).mkdir(exist_ok=True)  # the worker's mount: made by root, it might not be writable
             touch(store.mark(order.key, errand.pod))
             store.forget_marks(order.key, time.time())
         progress.done(int(manifest["bytes"]))

@@ -73,6 +73,12 @@ class Store:
                 time.sleep(waits.poll_s)
             yield True
 
+    @contextmanager
+    def read_locked(self, key: str) -> Iterator[bool]:
+        """The lock of a model that others read too, so that nobody takes it away; False where it is being written."""
+        with (self.root / "locks" / key).open("a") as file:
+            yield try_lock(file, fcntl.LOCK_SH)
+
     def expect(self, key: str, size: int) -> None:
         """Says how large a model on its way will be."""
         (self.partial(key) / "expected").write_text(str(size))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from modelfleet.api.placement import Spread
 from modelfleet.core.placement.fit import Room
-from modelfleet.core.placement.scorers import Scene, failure_domain, unwelcome
+from modelfleet.core.placement.scorers import Scene, cold_parts, failure_domain, unwelcome
 from modelfleet.core.placement.view import ZONE_KEY
 from modelfleet.core.placement.want import GroupWant
 
@@ -110,8 +110,9 @@ def pick(here: Sequence[Room], members: int, level: int, scene: Scene) -> list[R
     return picked
 
 
-def _tightness(room: Room, scene: Scene) -> tuple[float, int, str]:
-    return unwelcome(room, scene), room.free[scene.want.resource], room.node.name
+def _tightness(room: Room, scene: Scene) -> tuple[float, float, int, str]:
+    cold = cold_parts(room, scene) if scene.tells_warmth else 0.0
+    return unwelcome(room, scene), cold, room.free[scene.want.resource], room.node.name
 
 
 def _replicas(here: Sequence[Room], scene: Scene) -> int:

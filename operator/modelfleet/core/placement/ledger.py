@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelfleet.core.placement.devices import DeviceBooks
+from modelfleet.core.placement.kept_on import Kept
 from modelfleet.core.placement.project import NodeEntry, PodEntry, accelerators_of
 from modelfleet.core.placement.view import ClusterView, NodeView, Reservation
 
@@ -161,6 +162,8 @@ class Ledger:
             ready=entry.ready,
             cordoned=entry.cordoned,
             taints=entry.taints,
+            images=entry.images,
+            kept=_kept(self._by_node.get(name, {})),
         )
         return made
 
@@ -181,6 +184,16 @@ class Ledger:
         """One mapping for all pods with the same requests: there are few kinds and many pods."""
         key = tuple(sorted(entry.requests.items()))
         return self._shared.setdefault(key, entry.requests)
+
+
+def _kept(pods: Mapping[str, PodEntry]) -> dict[str, Kept]:
+    """By namespace, what the newest fetch found."""
+    found: dict[str, Kept] = {}
+    for key, pod in pods.items():
+        namespace = key.partition("/")[0]
+        if pod.kept is not None and (namespace not in found or found[namespace].at < pod.kept.at):
+            found[namespace] = pod.kept
+    return found
 
 
 def _sorted(held: Mapping[str, Iterable[int]]) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,15 @@ from modelfleet.core.placement.complete import complete
 from modelfleet.core.placement.defragment import propose
 from modelfleet.core.placement.fit import Room, barred, impossible, lack, rooms, selected
 from modelfleet.core.placement.groups import Choice, choose
-from modelfleet.core.placement.scorers import Scene, Scorer, replicas_in_failure_domain, scene, scorers, short
+from modelfleet.core.placement.scorers import (
+    Scene,
+    Scorer,
+    replicas_in_failure_domain,
+    scene,
+    scorers,
+    short,
+    warm_words,
+)
 from modelfleet.core.placement.shortfall import Class, shortfall
 from modelfleet.core.placement.view import ClusterView, NodeView
 from modelfleet.core.placement.want import GroupWant, Placement, Shortfall, Tolerated
@@ -70,7 +78,7 @@ def _place(call: _Call, want: GroupWant) -> Placement | Shortfall:
     elif want.members == 1:
         answer = _single(fitting, seen)
     else:
-        answer = _group(want, choose(fitting, seen))
+        answer = _group(want, choose(fitting, seen), seen)
     if answer is None:
         return _with_fault(_refused(want, found, open_rooms), want, call.devices_fault)
     if isinstance(answer, Placement):
@@ -118,10 +126,11 @@ def _single(fitting: Sequence[Room], seen: Scene) -> Placement | None:
     chosen = min(left, key=lambda room: room.node.name)
     want, node = seen.want, chosen.node
     free = chosen.free[want.resource] - want.accelerators
+    room = f"{node.name} keeps {free} of {node.allocatable[want.resource]} free"
     return Placement(
         key=want.key,
         nodes=(node.name,),
-        reason=f"{node.name} keeps {free} of {node.allocatable[want.resource]} free{_apart(seen, chosen)}",
+        reason=f"{room}{_apart(seen, chosen)}{warm_words(seen, chosen)}",
         scores={name: scorer(chosen, seen) for name, scorer in used},
     )
 
@@ -133,13 +142,13 @@ def _apart(seen: Scene, chosen: Room) -> str:
     return f"; {others} other replica{'' if others == 1 else 's'} in its {str(seen.want.spread).lower()}"
 
 
-def _group(want: GroupWant, choice: Choice | None) -> Placement | None:
+def _group(want: GroupWant, choice: Choice | None, seen: Scene) -> Placement | None:
     if choice is None:
         return None
     where = f"in one {short(choice.level)}, {choice.domain}" if choice.level else "which no label joins"
     return Placement(
         key=want.key,
         nodes=tuple(room.node.name for room in choice.rooms),
-        reason=f"{want.members} nodes {where}",
+        reason=f"{want.members} nodes {where}{warm_words(seen, *choice.rooms)}",
         scores={"replicasInFailureDomain": choice.replicas},
     )

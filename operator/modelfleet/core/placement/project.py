@@ -9,6 +9,8 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.values import Quantity
 from modelfleet.core import raw
+from modelfleet.core.placement.images import images_of
+from modelfleet.core.placement.kept_on import Kept, told_by
 from modelfleet.core.placement.view import Amounts, Taint
 
 _FINISHED = ("Succeeded", "Failed")
@@ -23,6 +25,7 @@ class NodeEntry:
     ready: bool
     cordoned: bool
     taints: tuple[Taint, ...]
+    images: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class PodEntry:
     """What is kept of a pod that takes room of `node`: bound to it, or pinned to it and not bound yet.
 
     `deployment` is `namespace/name` of the ModelDeployment that owns it, empty for a foreign pod. `grouped`: it is one
-    of the pods of a replica over several nodes.
+    of the pods of a replica over several nodes. `kept`: what its fetch found in the node's cache.
     """
 
     node: str
@@ -38,6 +41,7 @@ class PodEntry:
     deployment: str = ""
     bound: bool = True
     grouped: bool = False
+    kept: Kept | None = None
 
 
 def pod_key(pod: Any) -> str:
@@ -60,7 +64,7 @@ def node_entry(node: Any) -> NodeEntry:
     )
     cordoned = raw.at(node, "spec", "unschedulable") is True
     leaving = raw.at(node, "metadata", "deletionTimestamp") is not None
-    return NodeEntry(labels, offered, ready.get("status") == "True", cordoned or leaving, taints)
+    return NodeEntry(labels, offered, ready.get("status") == "True", cordoned or leaving, taints, images_of(node))
 
 
 _CORDON = "node.kubernetes.io/unschedulable"
@@ -78,7 +82,7 @@ def pod_entry(pod: Any) -> PodEntry | None:
     ours = owner.get("kind") == names.DEPLOYMENT_KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/")
     deployment = f"{raw.text(pod, 'metadata', 'namespace')}/{owner.get('name')}" if ours else ""
     grouped = bool(raw.text(pod, "spec", "subdomain"))  # members find each other by names; a single pod has none
-    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped)
+    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped, told_by(pod) if ours else None)
 
 
 def pinned_node(pod: Any) -> str:

@@ -1,7 +1,8 @@
 """What makes one node better than another for a replica of one pod. Pure; a lower figure is better.
 
 The scorers are asked in the order of SCORERS, and a later one only counts where all before it are even: first what the
-user asked for, then what keeps room for groups that need whole nodes, then what keeps whole domains.
+user asked for, then what keeps room for groups that need whole nodes, then what a start finds on the node, then what
+keeps whole domains. A cold start is minutes; a whole node that was broken is missed for as long as the replica stands.
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from functools import cached_property
 
 from modelfleet.api.placement import Spread
 from modelfleet.core.placement.fit import Room, tolerated
+from modelfleet.core.placement.images import full_name
 from modelfleet.core.placement.view import ZONE_KEY, NodeView
 from modelfleet.core.placement.want import GroupWant
 
@@ -28,6 +30,18 @@ class Scene:
     def whole(self) -> tuple[Room, ...]:
         """Nodes of the class that nobody uses."""
         return tuple(room for room in self.here if room.is_whole(self.want.resource))
+
+    @cached_property
+    def tells_warmth(self) -> bool:
+        """Some node has a part of what a start needs."""
+        warm = self.want.warm
+        known = warm.weights or warm.compiled or warm.image
+        return bool(known) and any(cold_parts(room, self) < _ALL_COLD for room in self.here)
+
+    @cached_property
+    def image(self) -> str:
+        """The image's name as nodes list it."""
+        return full_name(self.want.warm.image) if self.want.warm.image else ""
 
     def whole_in(self, key: str) -> Counter[str | None]:
         """How many of them there are by domain of a topology key."""
@@ -69,6 +83,21 @@ def breaks_whole_node(room: Room, scene: Scene) -> float:
     return float(room.free[want.resource] > want.accelerators and room.is_whole(want.resource))
 
 
+_WEIGHTS, _IMAGE, _COMPILED = 4, 2, 1
+_ALL_COLD = _WEIGHTS + _IMAGE + _COMPILED
+
+
+def cold_parts(room: Room, scene: Scene) -> float:
+    """What a start has to bring that may be there already: weights (4), the image (2), compiled code (1), so that what
+    has more bytes decides."""
+    warm, name = scene.want.warm, room.node.name
+    return (
+        _WEIGHTS * (name not in warm.weights)
+        + _IMAGE * (scene.image not in room.node.images)
+        + _COMPILED * (name not in warm.compiled)
+    )
+
+
 def left_over(room: Room, scene: Scene) -> float:
     """Accelerators that stay free on the node: the tightest fit is best."""
     return room.free[scene.want.resource] - scene.want.accelerators
@@ -84,17 +113,37 @@ def whole_nodes_around(key: str, scene: Scene) -> Scorer:
     return score
 
 
+_COLD = "coldParts"
 SCORERS: tuple[tuple[str, Scorer], ...] = (
     ("replicasInFailureDomain", replicas_in_failure_domain),
     ("unwelcome", unwelcome),
     ("breaksWholeNode", breaks_whole_node),
+    (_COLD, cold_parts),
     ("leftOver", left_over),
 )
 
 
+def warm_words(scene: Scene, *chosen: Room) -> str:
+    """What a start finds on all of these nodes, as the end of a placement's reason; empty where that is nothing."""
+    warm, nodes = scene.want.warm, {room.node.name for room in chosen}
+    parts = {
+        "weights": nodes <= warm.weights,
+        "image": all(scene.image in room.node.images for room in chosen),
+        "compiled code": nodes <= warm.compiled,
+    }
+    there = [f"its {name}" for name, is_there in parts.items() if is_there]
+    if not there:
+        return ""
+    listed = there[0] if len(there) == 1 else f"{', '.join(there[:-1])} and {there[-1]}"
+    return f"; {listed} {'is' if there in (['its image'], ['its compiled code']) else 'are'} there"
+
+
 def scorers(scene: Scene) -> Iterator[tuple[str, Scorer]]:
-    """The scorers for a scene, the weightiest first; the later ones are made when they are asked for."""
-    yield from SCORERS
+    """The scorers for a scene, the weightiest first; the later ones are made when they are asked for. Where nothing is
+    known of what nodes hold, nothing is asked about it."""
+    for name, scorer in SCORERS:
+        if name != _COLD or scene.tells_warmth:
+            yield name, scorer
     for key in scene.want.topology:
         yield f"wholeNodesIn {short(key)}", whole_nodes_around(key, scene)
 

@@ -7,6 +7,8 @@ is rounded down and what is asked for is rounded up, so that sums never promise 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from modelfleet.core.placement.kept_on import Kept
+
 ZONE_KEY = "topology.kubernetes.io/zone"
 """Kubernetes' well-known label of a failure domain."""
 
@@ -29,7 +31,8 @@ class Taint:
 class NodeView:
     """One node. `free` is what no pod holds and nobody has reserved; it is below zero where more was promised than the
     node has. `held` are the accelerators that each pod on it holds, by resource, largest first; `movable` are the
-    requests of our replicas on it that are one pod each."""
+    requests of our replicas on it that are one pod each. `images` are the names that it lists, and `kept` is what its
+    cache held of each namespace when a pod last fetched into it."""
 
     name: str
     labels: Mapping[str, str]
@@ -40,6 +43,8 @@ class NodeView:
     ready: bool = True
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
+    images: frozenset[str] = frozenset()
+    kept: Mapping[str, Kept] = field(default_factory=dict)
 
     def domain(self, key: str) -> str | None:
         """The domain of the topology label `key` that the node stands in; None where it carries no such label."""

@@ -19,6 +19,15 @@ class Tolerated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Warm:
+    """What makes a start shorter: nodes that hold the weights, nodes that hold compiled code, and the image's name."""
+
+    weights: frozenset[str] = frozenset()
+    compiled: frozenset[str] = frozenset()
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWant:
     """One replica that needs nodes: `members` pods by rank, each with the same `requests`, on one node each.
 
@@ -30,7 +39,7 @@ class GroupWant:
     `topology` are label keys from near to far; the whole group stays in one domain of the last one. `peers` are nodes
     where other replicas of the same `deployment` stand, once for each replica; those placed by the same call are added
     to them. `avoid` are nodes in doubt. `pinned` are members that have their node already, by rank; the others join
-    them. `required` is what others have added: a node must fit one term of each.
+    them. `required` is what others have added: a node must fit one term of each. `warm` is a preference alone.
     """
 
     key: str
@@ -50,6 +59,7 @@ class GroupWant:
     avoid: frozenset[str] = frozenset()
     pinned: Mapping[int, str] = field(default_factory=dict)
     required: tuple[tuple[Term, ...], ...] = ()
+    warm: Warm = Warm()
 
     @property
     def span(self) -> int:

@@ -7,7 +7,7 @@ from modelfleet.api import names
 from modelfleet.api.values import Quantity
 from modelfleet.core.plan import Plan
 from modelfleet.core.render.metadata import Owner, metadata
-from modelfleet.core.render.weights import weights_order
+from modelfleet.core.render.weights import compiled_order, weights_order
 
 
 def config_map(owner: Owner, revision: str, plan: Plan) -> dict[str, Any]:
@@ -29,11 +29,12 @@ def worker_plan(revision: str, plan: Plan) -> dict[str, Any]:
         engine["python"] = f"{names.ENGINE_MOUNT}/bin/python"
     if plan.engine_version:
         engine["version"] = plan.engine_version
-    weights = weights_order(plan)
+    weights, compiled = weights_order(plan), compiled_order(plan)
     group = {"nodes": plan.nodes, "data": plan.data, "masterPort": names.MASTER_PORT}
     return {
         **({"group": group} if plan.nodes > 1 else {}),
         **({"weights": weights} if weights else {}),
+        **({"compiled": compiled} if compiled else {}),
         "revision": revision,
         "model": {"path": plan.model_path, "servedNames": list(plan.served_names)},
         "engine": engine,

@@ -13,6 +13,9 @@ from modelfleet.core.render.security import CONTAINER_SECURITY
 
 _VOLUME = "weights"
 _USED_BY = "use"  # the store's folder with the marks of pods
+_COMPILED = "compiled"  # a store of its own inside it
+_COMPILED_SHARE = 10  # compiled code takes at most this part of a node cache's size, besides the weights
+_COMPILED_ON_CLAIM_BYTES = 10 * 10**9
 _RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 
 
@@ -32,6 +35,9 @@ def add_weights(spec: dict[str, Any], namespace: str, plan: Plan) -> None:
         folder = names.WEIGHTS_FOLDER if of.place is Place.CLAIM else namespace
         used = {"name": _VOLUME, "mountPath": names.USE_MOUNT, "subPath": f"{folder}/{_USED_BY}"}
         worker["volumeMounts"].append(used)
+        if plan.compiled:
+            kept = {"name": _VOLUME, "mountPath": names.COMPILED_MOUNT, "subPath": f"{folder}/{_COMPILED}"}
+            worker["volumeMounts"].append(kept)
 
 
 def weights_volume(of: Weights) -> dict[str, Any]:
@@ -77,6 +83,16 @@ def weights_order(plan: Plan) -> dict[str, Any]:
         "remoteCode": "Allow" if of.code else "",
     }
     return {key: value for key, value in order.items() if value} | allowed
+
+
+def compiled_order(plan: Plan) -> dict[str, Any]:
+    """The part `compiled` of plan.json; empty where nothing is kept."""
+    of = plan.weights
+    if not plan.compiled or of is None:
+        return {}
+    size = of.size_bytes // _COMPILED_SHARE if of.size_bytes else _COMPILED_ON_CLAIM_BYTES
+    bounds = {"sizeBytes": max(1, size), "maxAge_s": of.max_age_s}
+    return {"key": plan.compiled_key, "root": names.COMPILED_MOUNT, **bounds}
 
 
 def _store(namespace: str, of: Weights) -> dict[str, Any]:

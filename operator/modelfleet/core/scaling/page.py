@@ -65,6 +65,7 @@ _LABELLED = {
     "modelfleet_worker_start_phase_seconds": ("phase", "phase"),
     "modelfleet_engine_kv_tokens": ("kv", "kv"),
     "modelfleet_promise_info": ("promise", "promise"),
+    "modelfleet_worker_compiled_code_info": ("compiled", "state"),
 }
 _MOST = 1e15
 """No counter of a worker gets there: a million tokens a second for thirty years."""
@@ -140,7 +141,12 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         promise=draft.words.get("promise"),
         promises=promises,
         oldest_waiting_s=draft.worker.get("oldest_waiting_s"),
-        start=Start(progress=draft.worker.get("progress"), left_s=draft.worker.get("left_s"), phases_s=draft.phases_s),
+        start=Start(
+            progress=draft.worker.get("progress"),
+            left_s=draft.worker.get("left_s"),
+            phases_s=draft.phases_s,
+            compiled=draft.words.get("compiled", ""),
+        ),
         **whole,
     )
 
@@ -160,7 +166,7 @@ class _Draft:
             return
         if promise:
             self._objectives.setdefault((promise, objective), {}).setdefault(part, {})[detail] = value
-        elif part in ("revision", "promise", "state"):
+        elif part in ("revision", "promise", "state", "compiled"):
             if value:
                 self.words[part] = detail
         elif part == "phase":

@@ -134,11 +134,12 @@ class ObjectiveCounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """How far the worker's start is. `progress` and `left_s` are None where nothing tells them; `phases_s` says how
-    long each phase took, or has taken so far."""
+    long each phase took, or has taken so far; `compiled` what came of compiled code, empty where none is kept."""
 
     progress: float | None = None
     left_s: float | None = None
     phases_s: Mapping[str, float] = field(default_factory=dict)
+    compiled: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
