@@ -131,7 +131,7 @@ def replayed(path: str) -> tuple[list[str], bool]:
     """Each decision of a saved ledger made again, as lines, and whether the same came of all. Raises LedgerError."""
     try:
         content = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(f"{path}: it cannot be read as JSON ({error})") from error
     ledger = books.loaded(content) if isinstance(content, Mapping) else None
     if ledger is None:

@@ -107,7 +107,20 @@ async def test_a_port_at_which_nobody_listens_is_a_failure_with_its_kind():
     ("answer", "why"),
     [
         pytest.param(says("up 1\n"), "the page has no metric of a worker", id="another program's page"),
-        pytest.param(says("a b c"), "this line of the page is no sample: 'a b c'", id="no metrics"),
+        pytest.param(says("a b c"), "the page has no metric of a worker", id="no metrics"),
+        pytest.param(
+            says("modelfleet_worker_waiting c\n"),
+            "this line of the page is no sample: 'modelfleet_worker_waiting c'",
+            id="a word for a number",
+        ),
+        pytest.param(
+            says("modelfleet_worker_waiting 5 1700000000\n"),
+            "this line of the page is no sample: 'modelfleet_worker_waiting 5 1700000000'",
+            id="a number with a time",
+        ),
+        pytest.param(
+            says("modelfleet_worker_waiting 5"), "the page has no end: it was cut", id="a page that is cut in a line"
+        ),
         pytest.param(says("x", status=500), "its page answers with status 500", id="an error"),
         pytest.param(
             says("modelfleet_worker_in_flight NaN\n"),

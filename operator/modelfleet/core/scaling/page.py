@@ -4,7 +4,7 @@ A sample's name and labels make a slot; the slots of a page make a reading. Both
 come through here, so that they cannot mean different things.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, isfinite
@@ -69,6 +69,12 @@ _MOST = 1e15
 """No counter of a worker gets there: a million tokens a second for thirty years."""
 
 _APART = ("longer", "first_caller")
+_ALL = "all"
+"""The outcome that is the sum of the others, of what is apart: those appear with their first request only."""
+_SHARED = ("met", "late_ttft", "late_tpot", "late_both", "refused", "failed")
+"""Outcomes that a share is made of: each is on every page from the start."""
+_MOST_EDGES = 128
+"""No histogram of a worker has half as many."""
 
 NAMES = (
     *_WORKER,
@@ -109,15 +115,22 @@ def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
 
 
 def origin(found: Mapping[Slot, float]) -> Origin:
-    """Which pod the page says that it is of."""
-    for each in found:
-        if each.part == "origin":
-            return Origin(pod=each.detail, uid=each.objective)
-    return Origin()
+    """Which pod the page says that it is of. Raises PageError where it names several: pages of several pods came as
+    one, as from a Prometheus that drops the labels of its targets."""
+    named = origins(found)
+    if len(named) > 1:
+        raise PageError(f"its page names {len(named)} pods, and a page is of one")
+    return named[0] if named else Origin()
+
+
+def origins(found: Mapping[Slot, float]) -> tuple[Origin, ...]:
+    """All pods that the page says that it is of."""
+    return tuple(Origin(pod=each.detail, uid=each.objective) for each in found if each.part == "origin")
 
 
 def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
-    """The reading of pod `pod_uid` at `at_s`. Raises PageError for numbers that no page of ours has."""
+    """The reading of pod `pod_uid` at `at_s`. Raises PageError for numbers that no page of ours has, and for a page
+    that lacks what each has: what is not there is no zero."""
     draft = _Draft()
     for where, value in found.items():
         if not isfinite(value) or not 0 <= value <= _MOST:
@@ -127,6 +140,9 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         promises = draft.promises()
     except ValueError as error:
         raise PageError(str(error)) from error
+    promise = draft.words.get("promise")
+    if promise is not None and promise not in promises:
+        raise PageError("its page names a promise and has no counts of it: it was cut")
     present = ("in_flight", "waiting", "running", "kv_total_tokens", "kv_used_tokens")
     whole = {name: int(draft.worker[name]) for name in present if name in draft.worker}
     return Reading(
@@ -134,7 +150,7 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         at_s=at_s,
         revision=draft.words.get("revision", ""),
         state=draft.words.get("state", ""),
-        promise=draft.words.get("promise"),
+        promise=promise,
         promises=promises,
         oldest_waiting_s=draft.worker.get("oldest_waiting_s"),
         start=Start(progress=draft.worker.get("progress"), left_s=draft.worker.get("left_s"), phases_s=draft.phases_s),
@@ -166,14 +182,17 @@ class _Draft:
             self.worker[part] = value
 
     def promises(self) -> dict[str, dict[str, ObjectiveCounts]]:
-        """Counts by promise and objective. Raises ValueError for a histogram that falls."""
+        """Counts by promise and objective. Raises ValueError for counts that are not whole, or fall in a histogram."""
         result: dict[str, dict[str, ObjectiveCounts]] = {}
         for (promise, objective), parts in self._objectives.items():
-            result.setdefault(promise, {})[objective] = _objective(parts)
+            result.setdefault(promise, {})[objective] = _objective(objective, parts)
         return result
 
 
-def _objective(parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
+def _objective(name: str, parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
+    lacks = next(_lacking(parts), "")
+    if lacks:
+        raise ValueError(f"its page lacks {lacks} of objective {name[:64]}: it was cut")
     return ObjectiveCounts(
         arrivals=int(parts.get("arrivals", {}).get("", 0)),
         in_flight=int(parts.get("objective_in_flight", {}).get("", 0)),
@@ -185,6 +204,21 @@ def _objective(parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
         input_tokens=_histogram(parts, "input_tokens"),
         output_tokens=_histogram(parts, "output_tokens"),
     )
+
+
+def _lacking(parts: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """What of an objective is not on the page, though every page has it from the start."""
+    if "arrivals" not in parts:
+        yield "arrivals"
+    ended = parts.get("ended", {})
+    yield from (f"requests {outcome}" for outcome in _SHARED if outcome not in ended)
+    for apart in _APART:
+        counts = parts.get(apart, {})
+        if counts.get(_ALL) != sum(count for outcome, count in counts.items() if outcome != _ALL):
+            yield f"requests that are apart ({apart})"
+    for part in _HISTOGRAMS.values():
+        if f"{part}.bucket" not in parts or f"{part}.sum" not in parts:
+            yield f"the histogram {part}"
 
 
 _NONE = Outcomes()
@@ -206,6 +240,8 @@ def _histogram(parts: Mapping[str, Mapping[str, float]], part: str) -> Histogram
     if not buckets:
         return None
     cumulated = [(float(edge), count) for edge, count in buckets.items()]
+    if len(cumulated) > _MOST_EDGES:
+        raise ValueError(f"the histogram {part} has {len(cumulated)} buckets, and no worker's has")
     if max(cumulated)[0] != inf:
         raise ValueError(f"the histogram {part} has no bucket +Inf")
     made = histogram(cumulated, parts.get(f"{part}.sum", {}).get("", 0.0))

@@ -131,6 +131,10 @@ class ObjectiveCounts:
     output_tokens: Histogram | None = None
 
 
+HISTOGRAMS = ("ttft_s", "tpot_s", "input_tokens", "output_tokens")
+"""Those of an objective, by field."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """How far the worker's start is. `progress` and `left_s` are None where nothing tells them; `phases_s` says how
