@@ -1,4 +1,4 @@
-"""What stories of the number of replicas share: a cluster with a slow class, a model on the stand-in, a watched load."""
+"""What stories of the number of replicas share: a cluster with a slow class, a model on the stand-in, a load."""
 
 import json
 import subprocess

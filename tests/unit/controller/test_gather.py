@@ -9,12 +9,15 @@ from fake_cluster import FakeCluster
 from modelfleet.api import names
 from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.metrics.book import Book
+from modelfleet.controller.metrics.exposition import Exposition
 from modelfleet.controller.resources import DEPLOYMENTS, PODS
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Create
 from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import Settings
 from planner_worlds import PlannedFleet, node, planned
+from sampled import Sampled
+from worker_pages import good
 
 KEY = Key("default", "chat")
 NAMESPACE = {"ModelDeployment": {"namespace": "default"}}
@@ -100,3 +103,29 @@ async def test_samples_follow_the_pods_that_are_listed_and_the_clock_of_figures_
     cluster.remove(DEPLOYMENTS, "chat", "team")
     assert await gatherer.gather(key) is None
     assert (book.workers, book.keys) == ((), ())
+
+
+async def test_an_object_that_was_made_again_under_the_same_name_begins_without_what_the_one_before_had():
+    cluster, fleet = FakeCluster(), Fleet(deployment=manual(1))
+    book = Book(asyncio.get_running_loop().time)
+    gatherer = Gatherer(cluster, Settings(worker_image="worker:1"), lambda: datetime(2026, 1, 1, tzinfo=UTC), book)
+    fleet.settle()
+    key, uid = Key("team", "chat"), cluster.put(fleet.deployment)["metadata"]["uid"]
+    (pod,) = fleet.pods().values()
+    metadata = {**pod["metadata"], "ownerReferences": [{"uid": uid, "controller": True}]}
+    for _ in range(2):  # what is created has no status
+        cluster.put({**pod, "metadata": metadata, "status": {"phase": "Running", "podIP": "10.0.0.1"}})
+    await gatherer.gather(key)
+    gatherer.was_refused(key, "no room in the quota")
+    (one,) = book.workers
+    sampled = Sampled()
+    for count in (5, 50):
+        assert book.take(one, Exposition().found(sampled.page(one, good(count)).text), 100.0 + count) is None
+
+    cluster.remove(DEPLOYMENTS, "chat", "team")
+    again = {**fleet.deployment, "metadata": {**fleet.deployment["metadata"], "uid": "another"}, "status": {}}
+    cluster.put(again)
+    world = await gatherer.gather(key)
+
+    assert world.deployment["metadata"]["uid"] != uid
+    assert (world.samples.pods, world.samples.gone, world.refused) == ({}, (), "")
