@@ -14,47 +14,17 @@ from modelfleet.api.reasons import ScalingReason
 from modelfleet.api.schedules import Cron, DurationUpToAWeek, Schedule, TimeZone
 from modelfleet.core.scaling import memory as remembered
 from modelfleet.core.scaling.ledger import CHUNK, Ledger, cut, dumped, loaded, replay
-from modelfleet.core.scaling.policy import Memory, Sample, Terms
+from modelfleet.core.scaling.policy import Memory
 from modelfleet.core.scaling.schedule import _begins as all_begins
 from modelfleet.core.scaling.schedule import in_force, next_change_s, times
-from modelfleet.core.scaling.weighing import Inputs, Limit, weigh
-
-TERMS = Terms(
-    knee_rps=2.0,
-    share=0.99,
-    mean_input_tokens=1000.0,
-    mean_output_tokens=100.0,
-    prompt_part=0.5,
-    cold_start_s=180.0,
-    min_replicas=1,
-    max_replicas=1000,
-)
-AT = datetime(2026, 1, 1, tzinfo=UTC)
-
+from modelfleet.core.scaling.weighing import Limit, weigh
+from scaling_ticks import AT, inputs
 
 _KEYS = (
     *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "learnsUntil_s", "shown", "changes", "findings"),
     *("ledger", "version", "base", "rows", "shared", "history", "bins", "slots", "log_margin", "last_s", "needs"),
     *("at", "inputs", "reason", "fault", "about", "sentence", "at_s", "terms", "lows", "highs", "keep"),
 )
-
-
-def inputs(now_s: float, arrivals: int, current: int, low: int, high: int, *, keep: str = "") -> Inputs:
-    """A tick of mean requests, all good."""
-    sample = Sample(
-        now_s=now_s,
-        arrivals=arrivals,
-        input_tokens=arrivals * 1000,
-        ended=arrivals,
-        good=arrivals,
-        finished=arrivals,
-        output_tokens=arrivals * 100,
-        serving=current,
-        pending_s=(),
-        waiting=0,
-    )
-    lows, highs = (Limit("minReplicas", low),), (Limit("maxReplicas", high),)
-    return Inputs(sample=sample, terms=TERMS, current=current, lows=lows, highs=highs, keep=keep)
 
 
 _LOADS = st.lists(st.integers(0, 400), min_size=1, max_size=40)
