@@ -7,7 +7,7 @@ come through here, so that they cannot mean different things.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, isfinite
+from math import inf, isnan
 from typing import NamedTuple
 
 from modelfleet.core.scaling.reading import (
@@ -133,7 +133,7 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
     that lacks what each has: what is not there is no zero."""
     draft = _Draft()
     for where, value in found.items():
-        if not isfinite(value) or not 0 <= value <= _MOST:
+        if not 0 <= value <= _MOST:  # what is no number is not either
             raise PageError(f"{where.part} is {value:g}, and nothing on the page can be")
         draft.take(where, value)
     try:
@@ -170,7 +170,13 @@ class _Draft:
     def take(self, where: Slot, value: float) -> None:
         part, promise, objective, detail = where
         if promise:
-            self._objectives.setdefault((promise, objective), {}).setdefault(part, {})[detail] = value
+            parts = self._objectives.get((promise, objective))
+            if parts is None:
+                parts = self._objectives[promise, objective] = {}
+            counts = parts.get(part)
+            if counts is None:
+                counts = parts[part] = {}
+            counts[detail] = value
         elif part in ("revision", "promise", "state"):
             if value:
                 self.words[part] = detail
@@ -230,19 +236,25 @@ def _outcomes(by_name: Mapping[str, float]) -> Outcomes:
 
 
 @lru_cache(maxsize=4096)
-def _same(edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Edges repeat in every page of a promise: one tuple of them in memory."""
-    return edges
+def _edges(spelt: tuple[str, ...], part: str) -> tuple[tuple[float, ...], tuple[int, ...] | None]:
+    """The upper edges in their order but the last, which is +Inf, and where each stands among `spelt`; None where they
+    stand in order. Edges repeat in every page of a promise: one tuple of them in memory. Raises ValueError."""
+    if len(spelt) > _MOST_EDGES:
+        raise ValueError(f"the histogram {part} has {len(spelt)} buckets, and no worker's has")
+    edges = [float(each) for each in spelt]
+    order = tuple(sorted(range(len(edges)), key=edges.__getitem__))
+    ordered = tuple(edges[each] for each in order)
+    if ordered[-1] != inf or any(map(isnan, ordered)):
+        raise ValueError(f"the histogram {part} has no bucket +Inf, or one of no number")
+    return ordered[:-1], None if order == tuple(range(len(order))) else order
 
 
 def _histogram(parts: Mapping[str, Mapping[str, float]], part: str) -> Histogram | None:
     buckets = parts.get(f"{part}.bucket")
     if not buckets:
         return None
-    cumulated = [(float(edge), count) for edge, count in buckets.items()]
-    if len(cumulated) > _MOST_EDGES:
-        raise ValueError(f"the histogram {part} has {len(cumulated)} buckets, and no worker's has")
-    if max(cumulated)[0] != inf:
-        raise ValueError(f"the histogram {part} has no bucket +Inf")
-    made = histogram(cumulated, parts.get(f"{part}.sum", {}).get("", 0.0))
-    return Histogram(_same(made.edges), made.counts, made.sum)
+    edges, order = _edges(tuple(buckets), part)
+    counts = list(buckets.values())
+    if order is not None:
+        counts = [counts[each] for each in order]
+    return histogram(edges, counts, parts.get(f"{part}.sum", {}).get("", 0.0))
