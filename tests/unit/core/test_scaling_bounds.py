@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.api.schedules import Cron, DurationUpToAWeek, Schedule, TimeZone
 from modelfleet.core.scaling import memory as remembered
-from modelfleet.core.scaling.ledger import CHUNK, Ledger, cut, dumped, loaded, replay
+from modelfleet.core.scaling.forecast import Due, Forecaster, Way
+from modelfleet.core.scaling.history import BINS, SLOTS, History
+from modelfleet.core.scaling.ledger import CHUNK, Ledger, Row, cut, dumped, loaded, replay
 from modelfleet.core.scaling.policy import Memory
 from modelfleet.core.scaling.schedule import _begins as all_begins
 from modelfleet.core.scaling.schedule import in_force, next_change_s, times
@@ -141,6 +143,34 @@ def test_a_number_that_was_written_into_what_is_told_alone_is_not_done() -> None
     assert kept is not None
     assert kept.shown is not None
     assert (kept.replicas, kept.shown.to) == (2, 2)
+
+
+def test_the_largest_memory_there_can_be_fits_into_the_object_that_keeps_it() -> None:
+    """A week of history, an hour's cold start, a thousand replicas that start, and the longest sentences: an object of
+    the API server holds a megabyte, and others keep something beside it."""
+    ways = tuple((way, 123456.789) for way in Way)
+    base = Memory(
+        history=History(bins=(123456.789,) * BINS, slots=(123456.789,) * SLOTS),
+        forecaster=Forecaster(count=9999, scores=ways, due=(Due(made_at=9999, values=ways),) * 241),
+        peaks=tuple((600_000.0 + each, 9000.0 - each) for each in range(720)),
+        last_s=604_800.0,
+    )
+    tick = cut(inputs(604_805.0, 10**6, 1000, 1, 1000, keep="requests pile up"))
+    tick = replace(tick, sample=replace(tick.sample, pending_s=(1234.567,) * 1000))
+    row = Row(at=AT, inputs=tick, replicas=1000, reason=ScalingReason.LOAD_GREW, bound="left to " + "x" * 56)
+    change = remembered.Change(at=AT, before=1, to=2, reason=ScalingReason.LOAD_GREW, detail="é" * 2000)
+    kept = remembered.Kept(
+        replicas=1000,
+        ledger=Ledger(base=base, memory=base, rows=(row,) * (2 * CHUNK)),
+        shown=change,
+        changes=(change,) * 40,
+        starts_s=(3600.0,) * 8,
+    )
+
+    size = len(json.dumps(remembered.dumped(kept), ensure_ascii=False).encode())
+
+    assert size < 700_000
+    assert loaded(json.loads(json.dumps(dumped(kept.ledger)))) is not None
 
 
 def test_the_least_upper_bound_wins_over_a_lower_one_and_is_named() -> None:
