@@ -167,8 +167,8 @@ def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
         if entry.read_at is not None and isfinite(entry.read_at):
             age_s = max(0.0, entry.asked_at - entry.read_at)
             # Of several pods the page is none, and each is told so when it is read.
-            for each in origins(entry.found) or (Origin(),):
-                yield Page(origin=each, found=entry.found, age_s=age_s, read_at=entry.read_at)
+            for named in origins(entry.found) or (Origin(),):
+                yield Page(origin=named, found=entry.found, age_s=age_s, read_at=entry.read_at)
 
 
 def _split(metric: Mapping[str, str]) -> tuple[str, dict[str, str], frozenset[tuple[str, str]]]:

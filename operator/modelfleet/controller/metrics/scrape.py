@@ -72,12 +72,8 @@ async def scraper(
     port: int = names.STATUS_PORT, timeout_s: float = TIMEOUT_S, kept_s: float = KEPT_S
 ) -> AsyncIterator[Scraper]:
     """A scraper, for the time of the block. Connections that are idle for `kept_s` are closed."""
-    many = _many_files()
-    connector = aiohttp.TCPConnector(
-        limit=CONNECTIONS, force_close=not many, **({"keepalive_timeout": kept_s} if many else {})
-    )
     async with aiohttp.ClientSession(
-        connector=connector,
+        connector=connector(kept_s, many_files=_many_files()),
         headers=_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
@@ -85,6 +81,13 @@ async def scraper(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # all of it together is bounded
     ) as session:
         yield Scraper(session, port, timeout_s)
+
+
+def connector(kept_s: float, *, many_files: bool) -> aiohttp.TCPConnector:
+    """Connections that are kept for `kept_s`, or, where this process may not open so many files, for none."""
+    if many_files:
+        return aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=kept_s)
+    return aiohttp.TCPConnector(limit=CONNECTIONS, force_close=True)  # which takes no time to keep one for
 
 
 def _many_files() -> bool:
