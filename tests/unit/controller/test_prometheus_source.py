@@ -9,7 +9,6 @@ import pytest
 
 import prometheus_cases
 from fake_prometheus import FakePrometheus
-from modelfleet.controller.metrics import prometheus
 from modelfleet.controller.metrics.prometheus import Prometheus
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
@@ -90,22 +89,26 @@ CHUNKED, LONG = b"Transfer-Encoding: chunked\r\n", b"Content-Length: 99999999999
 
 
 @pytest.mark.parametrize(
-    ("part", "pause_s", "headers", "why"),
+    ("part", "headers"),
     [
-        pytest.param(b"x" * 65536, 0, LONG, "has more than 1 MiB", id="that has no end"),
-        pytest.param(
-            b"1000\r\n" + b"x" * 4096 + b"\r\n", 0, CHUNKED, "has more than 1 MiB", id="in chunks without end"
-        ),
-        pytest.param(b"x", 0.05, LONG, "does not end within 0 s", id="that drips"),
-        pytest.param(b"1\r\nx\r\n", 0.05, CHUNKED, "does not end within 0 s", id="that drips in chunks"),
+        pytest.param(b"x" * 65536, LONG, id="that has no end"),
+        pytest.param(b"1000\r\n%s\r\n" % (b"x" * 4096), CHUNKED, id="in chunks without end"),
     ],
 )
-async def test_an_answer(part: bytes, pause_s: float, headers: bytes, why: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(prometheus, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(prometheus, "ENDS_S", 0.3)
-    async with dripping(part, pause_s, headers) as url:
-        with pytest.raises(UnreadError, match=f"^what Prometheus answers {why}"):
-            await Prometheus(Server(url=url)).pages()
+async def test_an_answer_is_given_up(part: bytes, headers: bytes):
+    async with dripping(part, 0, headers) as url:
+        with pytest.raises(UnreadError, match="^what Prometheus answers has more than 1 MiB$"):
+            await Prometheus(Server(url=url), most_bytes=1 << 20).pages()
+
+
+@pytest.mark.parametrize(
+    ("part", "headers"),
+    [pytest.param(b"x", LONG, id="byte by byte"), pytest.param(b"1\r\nx\r\n", CHUNKED, id="chunk by chunk")],
+)
+async def test_an_answer_that_drips_is_given_up(part: bytes, headers: bytes):
+    async with dripping(part, 0.05, headers) as url:
+        with pytest.raises(UnreadError, match=r"^what Prometheus answers does not end within 0\.3 s$"):
+            await Prometheus(Server(url=url), ends_s=0.3).pages()
 
 
 async def test_an_answer_that_is_cut_is_a_sentence_and_the_next_is_read():

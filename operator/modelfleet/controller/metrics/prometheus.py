@@ -82,9 +82,10 @@ class _Target:
 class Prometheus:
     """One server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, most_bytes: int = MOST_BYTES, ends_s: float = ENDS_S) -> None:
+        """`most_bytes` and `ends_s` bound an answer."""
         self._server = server
-        session = _Bounded()
+        session = _Bounded(most_bytes, ends_s)
         session.trust_env = False  # no proxy and no .netrc of this process's environment
         session.max_redirects = 0
         self._connect = PrometheusConnect(
@@ -123,17 +124,21 @@ class Prometheus:
 class _Bounded(requests.Session):
     """Answers that end, in bytes and in time: by itself the library waits as long as something drips."""
 
+    def __init__(self, most_bytes: int, ends_s: float) -> None:
+        super().__init__()
+        self._most_bytes, self._ends_s = most_bytes, ends_s
+
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         """Raises UnreadError for an answer that does not end."""
-        ends_s, body = monotonic() + ENDS_S, bytearray()
+        ends_s, body = monotonic() + self._ends_s, bytearray()
         response = super().send(request, **{**kwargs, "stream": True})
         try:
             while part := response.raw.read1(1 << 16, decode_content=True):
                 body += part
-                if len(body) > MOST_BYTES:
-                    raise UnreadError(f"what Prometheus answers has more than {MOST_BYTES >> 20} MiB")
+                if len(body) > self._most_bytes:
+                    raise UnreadError(f"what Prometheus answers has more than {self._most_bytes >> 20} MiB")
                 if monotonic() > ends_s:
-                    raise UnreadError(f"what Prometheus answers does not end within {ENDS_S:.0f} s")
+                    raise UnreadError(f"what Prometheus answers does not end within {self._ends_s:g} s")
         except HTTPError as error:  # of urllib3, which the library would have translated
             raise requests.ConnectionError(error) from error
         except UnreadError:
