@@ -97,7 +97,7 @@ CHUNKED, LONG = b"Transfer-Encoding: chunked\r\n", b"Content-Length: 99999999999
 )
 async def test_an_answer_is_given_up(part: bytes, headers: bytes):
     async with dripping(part, 0, headers) as url:
-        with pytest.raises(UnreadError, match="^what Prometheus answers has more than 1 MiB$"):
+        with pytest.raises(UnreadError, match=r"^what Prometheus answers has more than 1 MiB$"):
             await Prometheus(Server(url=url), most_bytes=1 << 20).pages()
 
 
