@@ -105,6 +105,11 @@ e2e-zero: prepare ## to zero and back with the chart's activators: bursts, cycle
 e2e-scaling: prepare ## the number of replicas under a real load: step, burst, restart, a slow replica, decay (half an hour)
 	@$(BIN)/pytest --thorough -s tests/e2e/test_scaling_for_real.py
 
+.PHONY: e2e-scaling-prometheus
+e2e-scaling-prometheus: prepare ## the same with samples from a real Prometheus: step up, five minutes without it, step up again (a quarter of an hour)
+	@$(PY) -m modelfleet_local prepare --prometheus
+	@$(BIN)/pytest --thorough -s tests/e2e/test_scaling_by_prometheus.py
+
 .PHONY: bench-weights
 bench-weights: setup ## what a fetch costs in time and processor time for a gigabyte
 	@PYTHONPATH=tests $(PY) -m benchmarks.weights

@@ -150,7 +150,8 @@ class FakeCluster:
             self._objects[address] = self._born(manifest, address)
             return _copied(self._objects[address])
         kept = self._objects[address]["metadata"]
-        metadata = {**{k: kept[k] for k in ("uid", "creationTimestamp", "generation")}, **manifest["metadata"]}
+        metadata = {**{k: kept[k] for k in ("creationTimestamp", "generation")}, **manifest["metadata"]}
+        metadata["uid"] = kept["uid"]  # another uid is another object, and that one is there
         result = self._store(address, {**manifest, "metadata": metadata})
         return dict(result.object)
 

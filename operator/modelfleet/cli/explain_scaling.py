@@ -17,6 +17,7 @@ from modelfleet.core.scaling import ledger as books
 from modelfleet.core.scaling.ledger import Replayed
 from modelfleet.core.scaling.memory import WRITE_S
 from modelfleet.core.scaling.terms import COLD_START_S
+from modelfleet.core.scaling.weighing import Limit
 
 _CHANGES_SAID = 8
 _LEDGER = "ledger"
@@ -36,6 +37,13 @@ def scaling_lines(state: Mapping[str, Any]) -> Iterator[str]:
     """The section on the number of replicas. Nothing where no sample ever decided it."""
     stored = entry(state, names.SCALING_KEY)
     ledger = books.loaded(raw.mapping(stored, _LEDGER)) if stored else None
+    if ledger is None and raw.mapping(stored, _LEDGER):
+        yield from headed("The number of replicas")
+        yield from wrapped(
+            "  What decided it cannot be read: it is no ledger of version"
+            f" {books.VERSION}. It was written by another version of the operator, or edited; the operator goes on"
+            " without it and writes a new one within minutes."
+        )
     if ledger is None or not ledger.rows:
         return
     made = books.replay(ledger)[0]
@@ -97,15 +105,15 @@ def _thresholds(last: Replayed) -> Iterator[str]:
     """The loads at which the number would be another, by the policy's formula."""
     terms, now = last.was.inputs.terms, last.now
     one_rps = terms.knee_rps / now.margin
-    high = min((each.replicas for each in last.was.inputs.highs), default=0)
-    low = max((each.replicas for each in last.was.inputs.lows), default=1)
+    highest = min(last.was.inputs.highs, key=lambda each: each.replicas, default=Limit("the upper bound", 0))
+    high = highest.replicas
+    low = min(high, max((each.replicas for each in last.was.inputs.lows), default=1))
     above, below = now.replicas * one_rps, (now.replicas - 1) * one_rps
     if now.replicas < high:
         more = f"a load to be expected above about {above:.3g} requests a second"
         yield f"One more: {more}, or requests that pile up."
     else:
-        name = now.bound or "the upper bound"
-        yield f"Not more: {name} allows {high}; raise it for a load above {above:.3g} requests a second."
+        yield f"Not more: {highest.name} allows {high}; raise it for a load above {above:.3g} requests a second."
     if now.replicas > low:
         yield (
             f"One less: a load to be expected below about {below:.3g} requests a second, for as long as a new replica"
@@ -131,7 +139,7 @@ def replayed(path: str) -> tuple[list[str], bool]:
     """Each decision of a saved ledger made again, as lines, and whether the same came of all. Raises LedgerError."""
     try:
         content = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(f"{path}: it cannot be read as JSON ({error})") from error
     ledger = books.loaded(content) if isinstance(content, Mapping) else None
     if ledger is None:

@@ -20,6 +20,7 @@ from modelfleet.controller.resources import (
     PROFILES,
 )
 from modelfleet.controller.triggers import Key
+from modelfleet.core import raw
 from modelfleet.core.intent import plans_anew
 from modelfleet.core.measured import measured_part
 from modelfleet.core.placement.devices import DeviceBooks
@@ -60,6 +61,7 @@ class Gatherer:
         self._refused: dict[Key, str] = {}
         self._pods: dict[Key, set[str]] = {}
         self._quotas = Quotas(cluster)
+        self._uids: dict[Key, str] = {}
 
     async def gather(self, key: Key) -> World | None:
         """The world now; None if the ModelDeployment is gone. Raises ApiError if any part of it could not be read."""
@@ -70,6 +72,10 @@ class Gatherer:
         if deployment is None:
             self.forget(key)
             return None
+        if self._uids.setdefault(key, raw.uid(deployment)) != raw.uid(deployment):
+            # Deleted and made again between two looks: what is remembered is of another object.
+            self.forget(key)
+            self._uids[key] = raw.uid(deployment)
         self._look_for_missed(key, pods)
         world = World(
             deployment=deployment,
@@ -111,6 +117,7 @@ class Gatherer:
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a key."""
+        self._uids.pop(key, None)
         self._refused.pop(key, None)
         self._not_serving_since.pop(key, None)
         self._taken.pop(key, None)

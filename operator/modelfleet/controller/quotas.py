@@ -20,6 +20,7 @@ class Quotas:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lists: dict[str, tuple[float, tuple[Raw, ...]]] = {}
+        self._unread: set[str] = set()
 
     def forget(self, namespace: str) -> None:
         """Something was written there: the next look reads anew."""
@@ -34,8 +35,11 @@ class Quotas:
         if now_s - at_s >= FRESH_S:
             try:
                 quotas = await self._cluster.list(QUOTAS, namespace)
+                self._unread.discard(namespace)
             except ApiError as error:
                 # Nothing that runs depends on them: what they refuse, the API server says itself.
-                _log.warning("the ResourceQuotas of namespace %s are not read: %s", namespace, error)
+                level = logging.DEBUG if namespace in self._unread else logging.WARNING
+                _log.log(level, "the ResourceQuotas of namespace %s are not read: %s", namespace, error)
+                self._unread.add(namespace)
             self._lists[namespace] = now_s, quotas
         return quotas

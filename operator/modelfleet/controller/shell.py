@@ -146,7 +146,10 @@ class Shell:
             if world is None:
                 self._forget(key)
                 return _Report(Forget(), "gone")
-            self._uids[key] = world.deployment["metadata"]["uid"]
+            uid = world.deployment["metadata"]["uid"]
+            if self._uids.get(key, uid) != uid:
+                self._forget(key)  # another object of the same name: it begins anew
+            self._uids[key] = uid
             outcome, rounds = self._decide(key, world), rounds + 1
             if done.refused is not None:
                 break  # this round was only to say so in the status

@@ -18,7 +18,7 @@ from modelfleet.core.scaling.arbitration import Bid
 from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
 from modelfleet.core.scaling.quota import quota_limits
 from modelfleet.core.scaling.revisions import promise_of_revisions
-from modelfleet.core.scaling.scaled import Case, Seats, decide_scaled, wake_after_s
+from modelfleet.core.scaling.scaled import Case, Seats, bounds, decide_scaled, wake_after_s
 from modelfleet.core.scaling.terms import cold_start_s, has_knee
 from modelfleet.core.snapshot import World
 
@@ -42,14 +42,15 @@ class Scaling:
         case, kept = self.case, self.kept
         plan, scaling = case.plan, case.scaling
         active = scaling.mode is ScalingMode.ACTIVE
+        low = max(each.replicas for each in bounds(case, kept)[0])
         return Bid(
             key=case.key,
             pool=f"{plan.resource_name} of {plan.class_name}",
             accelerators=plan.accelerators,
             priority=case.priority,
-            low=scaling.min_replicas if active else case.seats.standing,
+            low=low if active else case.seats.standing,
             standing=case.seats.standing,
-            need=min(max(kept.need, scaling.min_replicas), scaling.max_replicas),
+            need=min(max(kept.need, low), scaling.max_replicas),
             lacks=self.lacks if active else 0,
             load_rps=kept.peak_rps * kept.margin,
             knee_rps=plan.planned.hosted.knee_rps if plan.planned else 0.0,

@@ -6,6 +6,7 @@ figures stay for a minute, and a window outside the regime is shown beside the l
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Any
 
 from modelfleet.api.conditions import ConditionType, read
@@ -176,9 +177,13 @@ def _objective(each: Measured, span_s: float) -> ObjectiveGoodput:
 
 
 def percent(share: float, target: float) -> str:
-    """A share with one digit after the point, two where the target is above 99 %: 98.2%, 99.95%."""
-    digits = 2 if target > 0.99 else 1
+    """A share with one digit after the point, two where the target is above 99 %, as many as the target has where that
+    has more: 98.2%, 99.95%, 99.999%. What is below the target is never rounded up to it."""
+    said = f"{target * 100:.6f}".rstrip("0").partition(".")[2]
+    digits = max(2 if target > 0.99 else 1, len(said))
     text = f"{share * 100:.{digits}f}"
+    if share < target and float(text) >= float(f"{target * 100:.{digits}f}"):
+        text = f"{floor(share * 100 * 10**digits) / 10**digits:.{digits}f}"
     return f"{text.rstrip('0').rstrip('.')}%"
 
 

@@ -36,7 +36,8 @@ def pages(draw: st.DrawFn) -> str:
                 lines[index] = draw(st.text(max_size=60))
             case "gone":
                 lines = lines[:index] + lines[index + 1 :] or [""]
-    return "\n".join(lines)
+    end = draw(st.sampled_from(["\n", "\n", "\n", ""]))
+    return "\n".join(lines) + end
 
 
 @settings(max_examples=300, deadline=None)

@@ -124,3 +124,29 @@ async def test_profiles_are_looked_at_where_steps_are_known_and_seldom():
     assert book.take(worker, Exposition().found(page.text, steps=True), 0.0) is None
     looks = [(await gatherer.gather(KEY)).profiles for _ in range(3)]
     assert looks == [(), None, None]
+
+
+async def test_an_object_that_was_made_again_under_the_same_name_begins_without_what_the_one_before_had():
+    cluster, fleet = FakeCluster(), Fleet(deployment=manual(1))
+    book = Book(asyncio.get_running_loop().time)
+    gatherer = Gatherer(cluster, Settings(worker_image="worker:1"), lambda: datetime(2026, 1, 1, tzinfo=UTC), book)
+    fleet.settle()
+    key, uid = Key("team", "chat"), cluster.put(fleet.deployment)["metadata"]["uid"]
+    (pod,) = fleet.pods().values()
+    metadata = {**pod["metadata"], "ownerReferences": [{"uid": uid, "controller": True}]}
+    for _ in range(2):  # what is created has no status
+        cluster.put({**pod, "metadata": metadata, "status": {"phase": "Running", "podIP": "10.0.0.1"}})
+    await gatherer.gather(key)
+    gatherer.was_refused(key, "no room in the quota")
+    (one,) = book.workers
+    sampled = Sampled()
+    for count in (5, 50):
+        assert book.take(one, Exposition().found(sampled.page(one, good(count)).text), 100.0 + count) is None
+
+    cluster.remove(DEPLOYMENTS, "chat", "team")
+    again = {**fleet.deployment, "metadata": {**fleet.deployment["metadata"], "uid": "another"}, "status": {}}
+    cluster.put(again)
+    world = await gatherer.gather(key)
+
+    assert world.deployment["metadata"]["uid"] != uid
+    assert (world.samples.pods, world.samples.gone, world.refused) == ({}, (), "")

@@ -1,5 +1,8 @@
 """Prometheus as the source of samples: it and the workers themselves give the same samples."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,91 @@ async def test_a_worker_that_prometheus_does_not_know_is_no_data():
     sampled = Sampled().follow(worker())
     await ask(FakePrometheus(), sampled)
     assert sampled.book.samples(KEY).pods["uid-0"].failure == "Prometheus has no series of it"
+
+
+@asynccontextmanager
+async def dripping(part: bytes, pause_s: float, headers: bytes) -> AsyncIterator[str]:
+    """An address that answers with `headers`, and then with `part` again and again."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + headers + b"\r\n")
+            while True:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(pause_s)
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+CHUNKED, LONG = b"Transfer-Encoding: chunked\r\n", b"Content-Length: 99999999999\r\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "headers"),
+    [
+        pytest.param(b"x" * 65536, LONG, id="that has no end"),
+        pytest.param(b"1000\r\n%s\r\n" % (b"x" * 4096), CHUNKED, id="in chunks without end"),
+    ],
+)
+async def test_an_answer_is_given_up(part: bytes, headers: bytes):
+    async with dripping(part, 0, headers) as url:
+        with pytest.raises(UnreadError, match=r"^what Prometheus answers has more than 1 MiB$"):
+            await Prometheus(Server(url=url), most_bytes=1 << 20).pages()
+
+
+@pytest.mark.parametrize(
+    ("part", "headers"),
+    [pytest.param(b"x", LONG, id="byte by byte"), pytest.param(b"1\r\nx\r\n", CHUNKED, id="chunk by chunk")],
+)
+async def test_an_answer_that_drips_is_given_up(part: bytes, headers: bytes):
+    async with dripping(part, 0.05, headers) as url:
+        with pytest.raises(UnreadError, match=r"^what Prometheus answers does not end within 0\.3 s$"):
+            await Prometheus(Server(url=url), ends_s=0.3).pages()
+
+
+async def test_an_answer_that_is_cut_is_a_sentence_and_the_next_is_read():
+    fake = FakePrometheus()
+    async with dripping(b"", 60, b"Content-Length: 50\r\n") as url:
+        source = Prometheus(Server(url=url))
+        with pytest.raises(UnreadError, match="cannot be asked"):
+            await asyncio.wait_for(_cut(source), 5)
+    async with fake.served() as url:
+        assert await Prometheus(Server(url=url)).pages() == ()
+
+
+async def _cut(source: Prometheus) -> None:
+    source._connect._timeout = 0.2
+    await source.pages()
+
+
+async def test_series_of_several_workers_that_came_as_one_target_are_of_neither():
+    """A Prometheus whose rules drop what tells its targets apart."""
+    sampled, fake = Sampled().follow(worker(0), worker(1)), FakePrometheus()
+    one = {"job": "workers"}
+    fake.pages = [(one, sampled.page(worker(i), good(i)).text, fake.now) for i in range(2)]
+    await ask(fake, sampled)
+    pods = sampled.book.samples(KEY).pods.values()
+    assert {(pod.failure, pod.readings) for pod in pods} == {("its page names 2 pods, and a page is of one", ())}
+
+
+async def test_a_page_of_which_a_series_is_missing_is_no_data_and_counts_nothing_twice():
+    """As of a store behind it that answers in part."""
+    sampled, fake = Sampled().follow(worker()), FakePrometheus()
+    for count, lost in ((900, ""), (910, 'outcome="met"'), (920, "")):
+        text = sampled.page(worker(), good(count)).text
+        kept = "".join(line for line in text.splitlines(keepends=True) if not lost or lost not in line)
+        fake.now += 5
+        await fake.scrape((TARGETS[0], kept))
+        await ask(fake, sampled)
+        failure = sampled.book.samples(KEY).pods["uid-0"].failure
+        assert (failure is not None) is bool(lost)
+        sampled.now_s += 5
+    first, last = sampled.book.samples(KEY).pods["uid-0"].readings
+    arrivals = [next(iter(each.promises.values()))["interactive"].arrivals for each in (first, last)]
+    assert arrivals == [900, 920]
 
 
 async def test_nobody_there_and_unreadable_files_are_sentences(tmp_path: Path):

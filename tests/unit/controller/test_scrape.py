@@ -1,6 +1,7 @@
 """Reading workers' pages over real sockets: what is sent, what is taken, and what an answer may not do."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from modelfleet.controller.metrics.sampler import Direct
-from modelfleet.controller.metrics.scrape import MOST_BYTES, Scraper, UnreadError, scraper
+from modelfleet.controller.metrics.scrape import MOST_BYTES, Scraper, UnreadError, connector, scraper
 from modelfleet.core.scaling.samples import Samples
 from sampled import KEY, Sampled, worker
 from worker_pages import good
@@ -64,6 +65,24 @@ async def test_a_page_is_asked_for_with_nothing_of_ours():
     assert not {"Authorization", "Cookie"} & set(requests[1].headers)
 
 
+@pytest.mark.parametrize("many_files", [True, False])
+async def test_connections_are_kept_only_where_this_process_may_open_many_files(many_files: bool):
+    made = connector(7.0, many_files=many_files)
+    assert made.force_close is not many_files
+    await made.close()
+
+
+async def test_what_is_packed_is_not_unpacked():
+    body = gzip.compress(b"\n" * (1 << 20))
+
+    async def packed(_: web.Request) -> web.Response:
+        return web.Response(body=body, headers={"Content-Encoding": "gzip"})
+
+    async with answering(packed) as (pages, _):
+        with pytest.raises(UnreadError, match=r"cannot be read \(UnicodeDecodeError\)"):
+            await pages.text(worker())
+
+
 async def test_a_redirect_is_not_followed():
     async def elsewhere(_: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "/other"})
@@ -107,7 +126,20 @@ async def test_a_port_at_which_nobody_listens_is_a_failure_with_its_kind():
     ("answer", "why"),
     [
         pytest.param(says("up 1\n"), "the page has no metric of a worker", id="another program's page"),
-        pytest.param(says("a b c"), "this line of the page is no sample: 'a b c'", id="no metrics"),
+        pytest.param(says("a b c"), "the page has no metric of a worker", id="no metrics"),
+        pytest.param(
+            says("modelfleet_worker_waiting c\n"),
+            "this line of the page is no sample: 'modelfleet_worker_waiting c'",
+            id="a word for a number",
+        ),
+        pytest.param(
+            says("modelfleet_worker_waiting 5 1700000000\n"),
+            "this line of the page is no sample: 'modelfleet_worker_waiting 5 1700000000'",
+            id="a number with a time",
+        ),
+        pytest.param(
+            says("modelfleet_worker_waiting 5"), "the page has no end: it was cut", id="a page that is cut in a line"
+        ),
         pytest.param(says("x", status=500), "its page answers with status 500", id="an error"),
         pytest.param(
             says("modelfleet_worker_in_flight NaN\n"),

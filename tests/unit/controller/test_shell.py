@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -119,6 +120,36 @@ async def test_an_object_that_is_gone_is_forgotten_without_a_decision():
     bench.cluster.remove(DEPLOYMENTS, "chat", "default")
     assert await bench.shell.reconcile(KEY) == Forget()
     assert (bench.worlds, bench.written) == ([], [])
+
+
+async def test_an_object_that_was_made_again_under_the_same_name_is_decided_anew():
+    bench, forgotten = Bench(create_once), list[Key]()
+
+    class Numbers:
+        """Remembers whom it forgot."""
+
+        def view(self, _key: Key) -> None:
+            return None
+
+        def grants(self, _key: Key) -> tuple[()]:
+            return ()
+
+        def hold(self, _key: Key, _scaling: object) -> None:
+            """Keeps nothing."""
+
+        def forget(self, key: Key) -> None:
+            forgotten.append(key)
+
+    shell = Shell(replace(bench.shell._parts, autoscaler=Numbers()))
+    for _ in range(2):
+        await shell.reconcile(KEY)
+    assert forgotten == []
+    bench.cluster.remove(DEPLOYMENTS, "chat", "default")
+    bench.cluster.put(deployment(uid="another"))
+
+    await shell.reconcile(KEY)
+
+    assert forgotten == [KEY]
 
 
 async def test_an_object_that_is_being_deleted_gets_no_children_and_still_a_status():

@@ -1,7 +1,12 @@
 """The number of replicas follows what workers measure: stories of a whole fleet, by the real reconcile."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
+from modelfleet.core.scaling.samples import Samples
+from modelfleet.core.scaling.scaled import decide_scaled
 from scaling_worlds import Sampled, sampled
 
 
@@ -84,6 +89,36 @@ def test_without_data_the_number_is_held_and_an_event_says_so_and_later_the_decl
 
     assert fleet.decision["reason"] not in ("NoData", "SafeState")
     assert fleet.events("DataBack")
+
+
+def test_who_comes_after_a_time_without_any_replica_has_not_been_silent_meanwhile() -> None:
+    """Ten minutes nobody served, so nobody was silent: the first to serve again is not read yet, and no alarm."""
+    fleet = sampled()
+    fleet.run(100, 1.0)
+    for name in fleet.fleet.pods():
+        fleet.fleet.pods()[name]["status"]["conditions"] = []
+    case = fleet.scaling.case
+    nobody = replace(case, seats=replace(case.seats, serving=()), samples=Samples(at_s=fleet.at_s + 5.0))
+    kept = fleet.scaling.again(nobody).kept
+    later = replace(case, samples=Samples(at_s=fleet.at_s + 1000.0), now=case.now + timedelta(seconds=1000))
+    kept = decide_scaled(replace(nobody, samples=Samples(at_s=fleet.at_s + 995.0)), kept)
+
+    kept = decide_scaled(later, kept)
+
+    assert kept.shown.reason not in ("NoData", "SafeState")
+
+
+def test_a_bound_that_clips_another_way_is_told_though_the_clock_was_set_back() -> None:
+    fleet = sampled(maxReplicas=3)
+    fleet.run(300, _at(fleet, 6))
+    assert fleet.decision["bound"] == "maxReplicas"
+    fleet.fleet.now -= timedelta(days=1)
+    fleet.fleet.deployment["spec"]["scaling"] |= {"maxReplicas": 12, "maxAccelerators": 3}
+    fleet.reconcile()
+
+    fleet.run(30)
+
+    assert (fleet.replicas, fleet.decision["bound"]) == (3, "maxAccelerators")
 
 
 def test_a_restart_in_mid_burst_goes_on_and_never_falls_below_what_was_decided() -> None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -12,47 +13,20 @@ from hypothesis import strategies as st
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.api.schedules import Cron, DurationUpToAWeek, Schedule, TimeZone
 from modelfleet.core.scaling import memory as remembered
-from modelfleet.core.scaling.ledger import CHUNK, Ledger, cut, dumped, loaded, replay
-from modelfleet.core.scaling.policy import Memory, Sample, Terms
-from modelfleet.core.scaling.schedule import in_force, next_change_s
-from modelfleet.core.scaling.weighing import Inputs, Limit, weigh
-
-TERMS = Terms(
-    knee_rps=2.0,
-    share=0.99,
-    mean_input_tokens=1000.0,
-    mean_output_tokens=100.0,
-    prompt_part=0.5,
-    cold_start_s=180.0,
-    min_replicas=1,
-    max_replicas=1000,
-)
-AT = datetime(2026, 1, 1, tzinfo=UTC)
-
+from modelfleet.core.scaling.forecast import Due, Forecaster, Way
+from modelfleet.core.scaling.history import BINS, SLOTS, History
+from modelfleet.core.scaling.ledger import CHUNK, Ledger, Row, cut, dumped, loaded, replay
+from modelfleet.core.scaling.policy import Memory
+from modelfleet.core.scaling.schedule import _begins as all_begins
+from modelfleet.core.scaling.schedule import in_force, next_change_s, times
+from modelfleet.core.scaling.weighing import Limit, weigh
+from scaling_ticks import AT, inputs
 
 _KEYS = (
     *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "learnsUntil_s", "shown", "changes", "findings"),
     *("ledger", "version", "base", "rows", "shared", "history", "bins", "slots", "log_margin", "last_s", "needs"),
     *("at", "inputs", "reason", "fault", "about", "sentence", "at_s", "terms", "lows", "highs", "keep"),
 )
-
-
-def inputs(now_s: float, arrivals: int, current: int, low: int, high: int, *, keep: str = "") -> Inputs:
-    """A tick of mean requests, all good."""
-    sample = Sample(
-        now_s=now_s,
-        arrivals=arrivals,
-        input_tokens=arrivals * 1000,
-        ended=arrivals,
-        good=arrivals,
-        finished=arrivals,
-        output_tokens=arrivals * 100,
-        serving=current,
-        pending_s=(),
-        waiting=0,
-    )
-    lows, highs = (Limit("minReplicas", low),), (Limit("maxReplicas", high),)
-    return Inputs(sample=sample, terms=TERMS, current=current, lows=lows, highs=highs, keep=keep)
 
 
 _LOADS = st.lists(st.integers(0, 400), min_size=1, max_size=40)
@@ -110,6 +84,95 @@ def test_what_is_no_ledger_is_none(value: dict[str, object]) -> None:
     assert found is None or found == Ledger()
 
 
+def _edited(**base: Any) -> dict[str, Any]:
+    """A ledger that somebody edited: of a calm fleet, without rows."""
+    ledger = Ledger()
+    for number in range(30):
+        _, ledger = ledger.decide(cut(inputs(number * 5.0, 10, 1, 1, 9)), AT)
+    value = dumped(Ledger(base=ledger.memory, memory=ledger.memory))
+    return {**value, "base": {**value["base"], **base}}
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param({"log_margin": 1e9}, id="a margin that is no number any more"),
+        pytest.param({"log_knee": -900.0}, id="a knee that is none"),
+        pytest.param({"last_s": 1e300}, id="a clock that never goes on"),
+        pytest.param({"last_s": -5.0}, id="a clock before its beginning"),
+        pytest.param({"needs": [[1e12, 1000]]}, id="a need that comes in a thousand years"),
+        pytest.param({"peaks": [[1e9, 1000.0]]}, id="a peak that is to come"),
+        pytest.param({"knee_sure": 0.0}, id="a knee that nothing is known of"),
+        pytest.param({"history": {"bins": [-1.0] * 20}}, id="a load below zero"),
+        pytest.param({"history": {"open_since_s": 1e11}}, id="a load that is counted from then on"),
+        pytest.param({"output_mean": float("inf")}, id="an endless answer"),
+        pytest.param({"history": {"bins": [1.0] * 20_000}}, id="more than is remembered"),
+        pytest.param({"forecaster": {"period": 10**6}}, id="a period beyond what is remembered"),
+    ],
+)
+def test_a_memory_that_would_end_or_mislead_the_policy_for_ever_is_none(base: dict[str, Any]) -> None:
+    assert loaded(_edited()) is not None
+
+    assert loaded(_edited(**base)) is None
+
+
+def test_a_ledger_that_is_nested_too_deep_is_none() -> None:
+    deep: Any = 1
+    for _ in range(900):
+        deep = [deep]
+
+    assert loaded({"version": 1, "base": deep, "rows": []}) is None
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [{"count": -1, "at_s": 0.0}, {"at_s": float("inf")}, {"at_s": 1e300}, {"at_s": 1e9, "count": 10**30}],
+)
+def test_a_finding_that_was_edited_blocks_no_replacement(finding: dict[str, Any]) -> None:
+    entry = {"fault": "SlowReplica", "about": "uid-1", "sentence": "slow", **finding}
+    kept = remembered.loaded({"replicas": 2, "findings": [entry]}, 2)
+
+    assert kept is not None
+    assert kept.slow is None or (kept.slow.count >= 0 and kept.slow.at_s <= kept.clock_s)
+
+
+def test_a_number_that_was_written_into_what_is_told_alone_is_not_done() -> None:
+    shown = {"at": AT.isoformat(), "from": 1, "to": 9999, "reason": "LoadGrew", "detail": "edited"}
+    kept = remembered.loaded({"replicas": 2, "shown": shown}, 2)
+
+    assert kept is not None
+    assert kept.shown is not None
+    assert (kept.replicas, kept.shown.to) == (2, 2)
+
+
+def test_the_largest_memory_there_can_be_fits_into_the_object_that_keeps_it() -> None:
+    """A week of history, an hour's cold start, a thousand replicas that start, and the longest sentences: an object of
+    the API server holds a megabyte, and others keep something beside it."""
+    ways = tuple((way, 123456.789) for way in Way)
+    base = Memory(
+        history=History(bins=(123456.789,) * BINS, slots=(123456.789,) * SLOTS),
+        forecaster=Forecaster(count=9999, scores=ways, due=(Due(made_at=9999, values=ways),) * 241),
+        peaks=tuple((600_000.0 + each, 9000.0 - each) for each in range(720)),
+        last_s=604_800.0,
+    )
+    tick = cut(inputs(604_805.0, 10**6, 1000, 1, 1000, keep="requests pile up"))
+    tick = replace(tick, sample=replace(tick.sample, pending_s=(1234.567,) * 1000))
+    row = Row(at=AT, inputs=tick, replicas=1000, reason=ScalingReason.LOAD_GREW, bound="left to " + "x" * 56)
+    change = remembered.Change(at=AT, before=1, to=2, reason=ScalingReason.LOAD_GREW, detail="é" * 2000)
+    kept = remembered.Kept(
+        replicas=1000,
+        ledger=Ledger(base=base, memory=base, rows=(row,) * (2 * CHUNK)),
+        shown=change,
+        changes=(change,) * 40,
+        starts_s=(3600.0,) * 8,
+    )
+
+    size = len(json.dumps(remembered.dumped(kept), ensure_ascii=False).encode())
+
+    assert size < 700_000
+    assert loaded(json.loads(json.dumps(dumped(kept.ledger)))) is not None
+
+
 def test_the_least_upper_bound_wins_over_a_lower_one_and_is_named() -> None:
     tick = replace(
         inputs(0.0, 0, 3, 4, 9), highs=(Limit("maxReplicas", 9), Limit("maxAccelerators", 2)), keep="something moves"
@@ -146,6 +209,12 @@ def schedule(cron: str, zone: str = "UTC", duration: str = "10h", replicas: int 
         pytest.param("0 0 1 * 1", "UTC", "2026-01-05T01:00", True, id="a day of the month or of the week: the week"),
         pytest.param("0 0 5 * 3", "UTC", "2026-01-05T01:00", True, id="a day of the month or of the week: the month"),
         pytest.param("0 0 31 2 *", "UTC", "2026-02-28T01:00", False, id="a day that never comes"),
+        pytest.param("0 8 */2 * *", "UTC", "2026-01-05T09:00", True, id="every second day: an odd one"),
+        pytest.param("0 8 */2 * *", "UTC", "2026-01-06T09:00", False, id="every second day: an even one"),
+        pytest.param("0 8 * * */3", "UTC", "2026-01-07T09:00", True, id="every third day of the week: Wednesday"),
+        pytest.param("0 8 * * */3", "UTC", "2026-01-05T09:00", False, id="every third day of the week: not Monday"),
+        pytest.param("0 8 * * sat,sun", "Pacific/Apia", "2026-01-02T20:00", True, id="a zone a day ahead"),
+        pytest.param("30 0 * * *", "Africa/Cairo", "2026-04-23T22:30", True, id="midnight that the clock leaves out"),
         pytest.param("0 22-2/4 * * *", "UTC", "2026-01-05T02:30", True, id="a range that goes on over midnight"),
     ],
 )
@@ -175,6 +244,38 @@ def test_what_is_in_force_is_looked_at_again_in_time(now: str, seconds: float) -
     at = datetime.fromisoformat(now).replace(tzinfo=UTC)
 
     assert next_change_s((schedule("0 8 * * *"),), at, 180.0) == seconds
+
+
+_FIELD = st.sampled_from(["*", "*/7", "0", "5,50", "22-4/3", "30"])
+_ZONES = st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kathmandu"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    minute=_FIELD.filter(lambda field: field != "22-4/3"),
+    hour=st.sampled_from(["*", "*/5", "0", "2,3", "22-4/3"]),
+    zone=_ZONES,
+    now=st.datetimes(datetime(2026, 3, 20), datetime(2026, 4, 30)) | st.datetimes(datetime(2026, 10, 20)),
+)
+def test_the_begins_that_are_found_are_those_of_every_minute_looked_at(
+    minute: str, hour: str, zone: str, now: datetime
+) -> None:
+    """The clocks of these zones change on other days and by other steps."""
+    at = min(now, datetime(2026, 11, 2)).replace(tzinfo=UTC, second=0, microsecond=0)
+    one, parsed = ZoneInfo(zone), times(f"{minute} {hour} * * *")
+    days = [at.astimezone(one).date() + timedelta(days=number) for number in range(-2, 4)]
+    begins = [begin for day in days for begin in all_begins(parsed, day, one)]
+    asked = schedule(f"{minute} {hour} * * *", zone, "24h")
+
+    found = in_force((asked,), at, 0.0)
+
+    last = max((begin for begin in begins if begin <= at), default=None)
+    running = last is not None and at - last < timedelta(hours=24)
+    assert (found.until if found else None) == (last + timedelta(hours=24) if running and last else None)
+    left_s = next_change_s((asked,), at, 0.0)
+    coming = min(begin for begin in begins if begin > at) - at
+    ends = last + timedelta(hours=24) - at if running and last else timedelta(days=1)
+    assert left_s == max(1.0, min(coming, ends, timedelta(days=1)).total_seconds())
 
 
 @given(st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))

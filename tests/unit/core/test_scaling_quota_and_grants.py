@@ -64,6 +64,73 @@ def test_a_quota_of_other_things_or_with_scopes_bounds_nothing() -> None:
     assert quota_limits([quota("secrets", {"count/secrets": "1"}, {}), scoped], plan, 3) == ()
 
 
+def _scope(name: str, operator: str = "Exists", *values: str) -> dict[str, Any]:
+    return {"scopeSelector": {"matchExpressions": [{"scopeName": name, "operator": operator, "values": list(values)}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "counts"),
+    [
+        pytest.param({"scopes": ["NotTerminating"]}, True, id="pods without a deadline"),
+        pytest.param({"scopes": ["Terminating"]}, False, id="pods with one"),
+        pytest.param({"scopes": ["NotBestEffort"]}, True, id="pods that ask for cores"),
+        pytest.param({"scopes": ["NotTerminating", "BestEffort"]}, False, id="all scopes must match"),
+        pytest.param(_scope("PriorityClass", "In", "high", "low"), True, id="its priority class"),
+        pytest.param(_scope("PriorityClass", "In", "low"), False, id="another priority class"),
+        pytest.param(_scope("PriorityClass", "NotIn", "low"), True, id="all priority classes but another"),
+        pytest.param(_scope("PriorityClass", "NotIn", "high"), False, id="all priority classes but its own"),
+        pytest.param(_scope("PriorityClass", "DoesNotExist"), False, id="pods without a priority class"),
+        pytest.param({"scopes": ["PriorityClass"]}, True, id="any priority class"),
+        pytest.param(_scope("CrossNamespacePodAffinity"), False, id="a scope that is not known to match"),
+        pytest.param({"scopes": "NotTerminating", "scopeSelector": 5}, True, id="what is no list of scopes is none"),
+    ],
+)
+def test_a_quota_with_scopes_bounds_where_it_certainly_counts_these_pods(spec: dict[str, Any], counts: bool) -> None:
+    plan = _plan(sampled()).model_copy(update={"priority_class_name": "high"})
+    limits = quota_limits([quota("team", {"pods": "5"}, {"pods": "5"}, **spec)], plan, 3)
+
+    assert bool(limits) is counts
+
+
+def test_of_a_priority_class_that_is_not_named_no_scope_is_certain() -> None:
+    scoped = [quota("team", {"pods": "5"}, {}, **_scope("PriorityClass", each, "x")) for each in ("In", "NotIn")]
+
+    assert quota_limits(scoped, _plan(sampled()), 3) == ()
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "each", "left"),
+    [
+        pytest.param("1200m", "0", "400m", 3, id="three times 0.4 are 1.2"),
+        pytest.param("0.3", "100m", "0.1", 2, id="0.3 less 0.1 is twice 0.1"),
+        pytest.param("1199m", "0", "400m", 2, id="a thousandth less"),
+        pytest.param("no quantity", "0", "400m", 0, id="what is no quantity leaves nothing"),
+    ],
+)
+def test_quantities_are_divided_exactly(hard: str, used: str, each: str, left: int) -> None:
+    plan = _plan(sampled()).model_copy(update={"host_cpu": each})
+    (limit,) = quota_limits([quota("team", {"requests.cpu": hard}, {"requests.cpu": used})], plan, 3)
+
+    assert limit.replicas == 3 + left
+
+
+def test_of_several_quotas_the_tightest_bounds_and_one_that_is_deleted_bounds_no_more() -> None:
+    fleet = sampled()
+
+    def pods(name: str, most: int) -> dict[str, Any]:
+        return quota(name, {"pods": str(most)}, {"pods": str(len(fleet.fleet.pods()))})
+
+    fleet.read = lambda: {"quotas": (pods("wide", 9), pods("tight", 2))}
+    fleet.reconcile()
+    fleet.run(200, fleet.knee_rps * 5)
+    assert (fleet.replicas, fleet.decision["bound"]) == (2, "ResourceQuota tight")
+
+    fleet.read = lambda: {"quotas": (pods("wide", 9),)}
+    fleet.run(120)
+
+    assert fleet.replicas > 2
+
+
 def test_growing_stops_at_the_quota_says_so_and_a_quota_that_shrinks_takes_nothing_away() -> None:
     fleet = sampled()
     fleet.read = lambda: {"quotas": (quota("team", {"pods": "3"}, {"pods": str(len(fleet.fleet.pods()))}),)}
@@ -201,6 +268,18 @@ def test_a_model_that_lacks_room_gets_a_replica_of_another_and_both_say_so() -> 
         assert "team/large leaves 1 of 6 replicas to team/small" in getattr(after.kept, findings).sentence
         assert after.kept.replicas == {"large": 5, "small": 1}[name]
         assert [each.fault for each in after.news] == [{"given": "Yielded", "got": "Granted"}[findings]]
+
+
+def test_what_a_schedule_keeps_is_not_left_to_another_model() -> None:
+    schedule = {"cron": "* * * * *", "duration": "1h", "minReplicas": 4}
+    fleet = sampled(schedules=[schedule])
+    assert fleet.scaling is not None
+    assert fleet.scaling.bid.low == 4
+
+    grant = Grant(giver=fleet.scaling.case.key, taker="team/other", replicas=1, at_s=0.0, sentence="it needs it")
+    after = fleet.scaling.again(replace(fleet.scaling.case, grants=(grant,)))
+
+    assert after.kept.replicas == 4
 
 
 class _Woken:

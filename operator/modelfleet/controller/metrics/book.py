@@ -21,7 +21,7 @@ class _Entry:
 
     workers: dict[str, Worker] = field(default_factory=dict)
     series: dict[str, Series] = field(default_factory=dict)
-    gone: list[PodSamples] = field(default_factory=list)
+    gone: dict[str, Series] = field(default_factory=dict)
 
 
 class Book:
@@ -38,14 +38,13 @@ class Book:
         present = {each.uid: each for each in found}
         for uid in entry.workers.keys() - present.keys():
             self._keys.pop(uid, None)
-            ended = entry.series.pop(uid).pod
-            if ended.readings:
-                entry.gone.append(ended)
+            ended = entry.series.pop(uid)
+            if ended.pod.readings:
+                entry.gone[uid] = ended
         for uid, each in present.items():
             if uid not in entry.series:
-                entry.series[uid] = Series(
-                    pod=PodSamples(uid=uid, name=each.name, revision=each.revision, failure=UNREAD)
-                )
+                fresh = Series(pod=PodSamples(uid=uid, name=each.name, revision=each.revision, failure=UNREAD))
+                entry.series[uid] = entry.gone.pop(uid, fresh)  # one that was not listed for a moment goes on
             self._keys[uid] = key
         entry.workers = present
 
@@ -61,9 +60,10 @@ class Book:
         entry = self._entries.get(key)
         if entry is None:
             return Samples(at_s=now_s)
-        entry.gone = [pod for pod in entry.gone if pod.readings[-1].at_s > now_s - WINDOW_S]
+        since_s = now_s - WINDOW_S
+        entry.gone = {uid: each for uid, each in entry.gone.items() if each.pod.readings[-1].at_s > since_s}
         pods = {uid: series.pod for uid, series in entry.series.items()}
-        return Samples(at_s=now_s, pods=pods, gone=tuple(entry.gone))
+        return Samples(at_s=now_s, pods=pods, gone=tuple(each.pod for each in entry.gone.values()))
 
     @property
     def workers(self) -> tuple[Worker, ...]:
@@ -79,20 +79,18 @@ class Book:
         """A page that was read for `worker`; why it does not count, or None.
 
         It counts only if it says itself that it is of this pod: an address may have gone to another pod since."""
-        why = stranger(worker, origin(found))
-        if why is None:
-            try:
-                page = reading(found, worker.uid, at_s)
-            except PageError as error:
-                why = str(error)
-            else:
-                self._put(worker.uid, lambda series: series.read(page))
-                steps = cells(found.items())
-                if steps:
-                    self._put(worker.uid, lambda series: series.stepped(steps, at_s))
-        if why is not None:
-            self.fail(worker.uid, why)
-        return why
+        try:
+            why = stranger(worker, origin(found))
+            page = reading(found, worker.uid, at_s) if why is None else None
+        except PageError as error:
+            why, page = str(error), None
+        if page is None:
+            self.fail(worker.uid, why or "")
+            return why
+        steps = cells(found.items())
+        if steps:
+            self._put(worker.uid, lambda series: series.stepped(steps, at_s))
+        return self._put(worker.uid, lambda series: series.read(page))
 
     def wants_steps(self, uid: str) -> bool:
         """Whether it is time to read a pod's steps."""
@@ -117,11 +115,14 @@ class Book:
         """A pod could not be read; what was read before ages."""
         self._put(uid, lambda series: series.failed(why))
 
-    def _put(self, uid: str, change: Callable[[Series], Series]) -> None:
+    def _put(self, uid: str, change: Callable[[Series], Series]) -> str | None:
+        """What the pod's last look failed by then, None if it did not."""
         key = self._keys.get(uid)
-        if key is not None:
-            series = self._entries[key].series
-            series[uid] = change(series[uid])
+        if key is None:
+            return None
+        series = self._entries[key].series
+        series[uid] = change(series[uid])
+        return series[uid].pod.failure
 
 
 def stranger(worker: Worker, said: Origin) -> str | None:

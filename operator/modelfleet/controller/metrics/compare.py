@@ -57,11 +57,17 @@ async def by_prometheus(book: Book, fleet: Fleet) -> Iterable[tuple[Worker, Read
     asked_s = asyncio.get_running_loop().time()
     workers = {worker.uid: worker for worker in book.workers}
     pages: tuple[Page, ...] = await fleet.pages()
-    return [
-        (workers[page.origin.uid], reading(page.found, page.origin.uid, asked_s - page.age_s))
-        for page in pages
-        if page.origin.uid in workers
-    ]
+    found = []
+    for page in pages:
+        worker = workers.get(page.origin.uid)
+        if worker is None:
+            continue
+        try:
+            if stranger(worker, origin(page.found)) is None:
+                found.append((worker, reading(page.found, worker.uid, asked_s - page.age_s)))
+        except PageError as error:  # the others are compared all the same
+            _log.debug("not compared: %s", error)
+    return found
 
 
 class Compare:

@@ -1,59 +1,76 @@
 """Text of a metrics page to the slots of a reading. Pure.
 
 The format is parsed by the library of Prometheus, but each spelling of a name with its labels only once: of 10,000
-pages almost all lines differ in their number alone.
+pages almost all lines differ in their number alone. Lines that no reading is made of are passed over.
+
+Whoever can write into a pod can answer as its page, so what one page can make us do and remember is bounded.
 """
 
 from collections.abc import Iterator
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
-from modelfleet.core.scaling.page import PageError, Slot, slot
-from modelfleet.core.scaling.step_samples import PREFIX
+from modelfleet.core.scaling import step_samples
+from modelfleet.core.scaling.page import NAMES, PageError, Slot, slot
 
 _MOST_KNOWN = 200_000
+_MOST_LEARNED = 5_000
+"""Spellings that are new on one page: a worker of four objectives under two promises has some 700."""
+_MOST_HEAD = 1_000
+_NAMES, _STEPS = frozenset(NAMES), frozenset(step_samples.NAMES)
 
 
 class Exposition:
     """Reads pages, and remembers what their lines begin with."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Slot | None] = {}
+        self._known: dict[str, Slot] = {}
         self._steps: dict[str, Slot] = {}
 
     def found(self, text: str, *, steps: bool = False) -> dict[Slot, float]:
         """The slots of a page with their numbers, those of `steps` where they are wanted. Raises PageError if it is no
         page of metrics."""
         found: dict[Slot, float] = {}
-        known = self._known
+        known, learned = self._known, 0
         for line in text.split("\n"):
             if not line or line[0] == "#":
                 continue
             head, _, number = line.rpartition(" ")
             try:
-                where = known[head] if head in known else self._learned(head)
-                if where is None and steps:
-                    where = self._steps.get(head)
-                if where is not None:
-                    found[where] = float(number)
+                where = known.get(head)
+                if where is None:
+                    name = head.partition("{")[0].partition(" ")[0]
+                    if name not in _NAMES and not (steps and name in _STEPS):
+                        continue
+                    into = known if name in _NAMES else self._steps
+                    where = into.get(head)
+                    if where is None:
+                        learned += 1
+                        where = into[head] = self._learned(head, learned)
+                found[where] = float(number)
             except ValueError as error:
                 raise PageError(f"this line of the page is no sample: {line[:80]!r}") from error
         if not found:
             raise PageError("the page has no metric of a worker")
+        if not text.endswith("\n"):
+            raise PageError("the page has no end: it was cut")
         return found
 
-    def _learned(self, head: str) -> Slot | None:
+    def _learned(self, head: str, learned: int) -> Slot:
+        """Raises ValueError for what is no name with its labels: a time after the number makes the number one's end."""
+        if learned > _MOST_LEARNED:
+            raise PageError(f"the page has more than {_MOST_LEARNED} metrics that no other page has")
+        samples = list(_parsed(head)) if len(head) <= _MOST_HEAD else []
+        where = slot(samples[0].name, samples[0].labels) if len(samples) == 1 else None
+        if where is None or samples[0].timestamp is not None:
+            raise ValueError
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
             self._steps.clear()
-        where = next((slot(name, labels) for name, labels in _parsed(head)), None)
-        if where is not None and where.part.startswith(PREFIX):
-            self._steps[head], where = where, None
-        self._known[head] = where
         return where
 
 
-def _parsed(head: str) -> Iterator[tuple[str, dict[str, str]]]:
+def _parsed(head: str) -> Iterator[Sample]:
     for family in text_string_to_metric_families(f"{head} 0\n"):
-        for sample in family.samples:
-            yield sample.name, sample.labels
+        yield from family.samples

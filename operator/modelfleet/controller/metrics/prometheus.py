@@ -9,22 +9,32 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
+from math import isfinite
+from time import monotonic
 from typing import Any
 
 import requests
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
+from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
 from modelfleet.core.scaling import step_samples
-from modelfleet.core.scaling.page import NAMES, Origin, Slot, origin, slot
+from modelfleet.core.scaling.page import NAMES, Origin, Slot, origins, slot
 
 _log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10
-"""Of a query. It asks for some 150 series a worker."""
+"""Of a query, in which nothing comes. It asks for some 80 series a worker."""
+
+ENDS_S = 30.0
+"""Of an answer that goes on coming."""
+
+MOST_BYTES = 256 << 20
+"""Of an answer: 10,000 workers have some 25 kB each."""
 
 _STAMP = "modelfleet_stamp"
 
@@ -82,9 +92,10 @@ class _Target:
 class Prometheus:
     """One server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, most_bytes: int = MOST_BYTES, ends_s: float = ENDS_S) -> None:
+        """`most_bytes` and `ends_s` bound an answer."""
         self._server = server
-        session = requests.Session()
+        session = _Bounded(most_bytes, ends_s)
         session.trust_env = False  # no proxy and no .netrc of this process's environment
         session.max_redirects = 0
         self._connect = PrometheusConnect(
@@ -120,6 +131,34 @@ class Prometheus:
             raise UnreadError(f"the token for Prometheus cannot be read: {error}") from error
 
 
+class _Bounded(requests.Session):
+    """Answers that end, in bytes and in time: by itself the library waits as long as something drips."""
+
+    def __init__(self, most_bytes: int, ends_s: float) -> None:
+        super().__init__()
+        self._most_bytes, self._ends_s = most_bytes, ends_s
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Raises UnreadError for an answer that does not end."""
+        ends_s, body = monotonic() + self._ends_s, bytearray()
+        response = super().send(request, **{**kwargs, "stream": True})
+        try:
+            while part := response.raw.read1(1 << 16, decode_content=True):
+                body += part
+                if len(body) > self._most_bytes:
+                    raise UnreadError(f"what Prometheus answers has more than {self._most_bytes >> 20} MiB")
+                if monotonic() > ends_s:
+                    raise UnreadError(f"what Prometheus answers does not end within {self._ends_s:g} s")
+        except HTTPError as error:  # of urllib3, which the library would have translated
+            raise requests.ConnectionError(error) from error
+        except UnreadError:
+            response.close()
+            raise
+        response.raw.release_conn()
+        response.raw = BytesIO(body)
+        return response
+
+
 def _words(refusal: str) -> str:
     """What a server says in its refusal: the message in the JSON that Prometheus answers, else all that came."""
     said = _MESSAGE.search(refusal)
@@ -140,9 +179,11 @@ def pages(answer: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
         if where is not None:
             entry.found[where] = value
     for entry in targets.values():
-        if entry.read_at is not None:
+        if entry.read_at is not None and isfinite(entry.read_at):
             age_s = max(0.0, entry.asked_at - entry.read_at)
-            yield Page(origin=origin(entry.found), found=entry.found, age_s=age_s, read_at=entry.read_at)
+            # Of several pods the page is none, and each is told so when it is read.
+            for named in origins(entry.found) or (Origin(),):
+                yield Page(origin=named, found=entry.found, age_s=age_s, read_at=entry.read_at)
 
 
 def _split(metric: Mapping[str, str]) -> tuple[str, dict[str, str], frozenset[tuple[str, str]]]:

@@ -34,6 +34,8 @@ OLD = f"Prometheus has not read it for more than {FRESH_S:g} s"
 """It shows what it has for five minutes when it scrapes no more; that says nothing about now."""
 
 _TELL_S = 60.0
+_AT_A_TIME = 50
+"""So many pages of one answer are taken before others get the event loop."""
 
 
 class Pages(Protocol):
@@ -159,7 +161,9 @@ class Indirect:
         self._tell("")
         by_uid = _newest(pages)
         self._moments = {uid: self._moment(uid, page, asked_s) for uid, page in by_uid.items()}
-        for worker in self._book.workers:
+        for index, worker in enumerate(self._book.workers):
+            if index and not index % _AT_A_TIME:
+                await asyncio.sleep(0)
             page = by_uid.get(worker.uid)
             why = "Prometheus has no series of it" if page is None else None
             if page is not None:

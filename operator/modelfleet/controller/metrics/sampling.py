@@ -11,7 +11,7 @@ from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.compare import Compare, Compared, by_prometheus, by_themselves
 from modelfleet.controller.metrics.prometheus import Prometheus
 from modelfleet.controller.metrics.sampler import Direct, Indirect, Tally, Waker
-from modelfleet.controller.metrics.scrape import Scraper, scraper
+from modelfleet.controller.metrics.scrape import KEPT_S, Scraper, scraper
 from modelfleet.controller.metrics.settings import SamplesFrom, SamplingSettings
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.telemetry import Metrics
@@ -39,7 +39,8 @@ class Sampling:
     async def run(self) -> None:
         """Until cancelled."""
         gc.set_threshold(*COLLECT)
-        async with scraper() as pages, asyncio.TaskGroup() as group:
+        kept_s = max(KEPT_S, 2.5 * self._settings.interval_s)
+        async with scraper(kept_s=kept_s) as pages, asyncio.TaskGroup() as group:
             server = self._settings.prometheus
             fleet = Prometheus(server) if server is not None else None
             if self._settings.source is SamplesFrom.PROMETHEUS and fleet is not None:

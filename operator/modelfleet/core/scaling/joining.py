@@ -1,26 +1,36 @@
 """Readings of one pod as one series: counters that never fall, thinned out so that a window of many pods fits. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import gt
 
 from modelfleet.core.perf.cells import Cells
-from modelfleet.core.scaling.reading import OUTCOMES, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import HISTOGRAMS, OUTCOMES, Histogram, ObjectiveCounts, Outcomes, Reading
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, plus
 
-_Promises = Mapping[str, Mapping[str, ObjectiveCounts]]
+_Objectives = Mapping[str, ObjectiveCounts]
+_Promises = Mapping[str, _Objectives]
 
 _FINE_S, _FINE_STEP_S, _COARSE_STEP_S = 60.0, 4.0, 30.0
 """The last minute is kept as it was read (at an interval of 5 s and its jitter), what is older one in 30 s."""
 
 
+_MOST_LEFT = 4
+"""So many promises are remembered that left the page."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """A pod's samples, and what the next reading is joined to: the last page as it was read, and what earlier lives of
-    its processes had counted. Counts live in one place, so if one fell, all of them began anew."""
+    its processes had counted. Counts live in one place, so if one fell, all of them began anew.
+
+    `left` are promises that were on a page and no longer are: what their last page said, and what it was joined to. One
+    that comes back begins anew, or goes on where it stood."""
 
     pod: PodSamples
     page: Reading | None = None
     promises: _Promises = field(default_factory=dict)
+    left: Mapping[str, tuple[_Objectives, _Objectives]] = field(default_factory=dict)
 
     def failed(self, why: str) -> "Series":
         """A look that brought nothing; the last reading stays, and ages."""
@@ -31,18 +41,25 @@ class Series:
         return replace(self, pod=replace(self.pod, steps=steps, steps_at_s=at_s))
 
     def read(self, page: Reading) -> "Series":
-        """One reading more."""
-        before, promises = self.pod.last, self.promises
+        """One reading more; a failed look where the page lacks what this pod's last one had."""
+        before, promises, left = self.pod.last, self.promises, self.left
         if self.page is not None and before is not None:
             if page.at_s <= before.at_s:
                 return replace(self, pod=replace(self.pod, failure=None))  # the same sample again, or an older one
-            if _promises_fell(self.page.promises, page.promises):
+            lacks = next(_lacking(self.page, page), "")
+            if lacks:
+                return self.failed(f"its page lacks {lacks}, which the one before had: it was cut")
+            if any(_fell(known, page.promises.get(promise, {})) for promise, known in self.page.promises.items()):
                 promises = before.promises
+            gone = self.page.promises.keys() - page.promises.keys()
+            left = {**left, **{each: (self.page.promises[each], before.promises[each]) for each in gone}}
+            promises = {**promises, **_come_back(left, page)}
+            left = dict([each for each in left.items() if each[0] not in page.promises][-_MOST_LEFT:])
         joined = page
         if promises:
             joined = replace(joined, promises=_continued(page.promises, promises))
         readings = thinned((*self.pod.readings, joined), page.at_s)
-        return Series(pod=replace(self.pod, readings=readings, failure=None), page=page, promises=promises)
+        return Series(pod=replace(self.pod, readings=readings, failure=None), page=page, promises=promises, left=left)
 
 
 def thinned(readings: tuple[Reading, ...], now_s: float) -> tuple[Reading, ...]:
@@ -69,16 +86,57 @@ def _above(counts: ObjectiveCounts, base: ObjectiveCounts | None) -> ObjectiveCo
     return counts if base is None else replace(plus(counts, base), in_flight=counts.in_flight)
 
 
-def _promises_fell(before: _Promises, after: _Promises) -> bool:
-    return any(
-        _fell(known, counts)
-        for promise, objectives in after.items()
-        for name, counts in objectives.items()
-        if (known := before.get(promise, {}).get(name)) is not None
-    )
+def _lacking(before: Reading, page: Reading) -> Iterator[str]:
+    """What this page lacks and the one before had. The digest of a promise covers its objectives and their edges."""
+    if before.promise is not None and page.promise is None:
+        yield "its promise"
+    for promise, objectives in before.promises.items():
+        now = page.promises.get(promise)
+        if now is None:
+            continue
+        yield from (f"objective {name[:64]}" for name in objectives.keys() - now.keys())
+        for name in objectives.keys() & now.keys():
+            yield from (
+                f"buckets of {part} of objective {name[:64]}"
+                for part in HISTOGRAMS
+                if _edges(getattr(objectives[name], part)) != _edges(getattr(now[name], part))
+            )
 
 
-def _fell(before: ObjectiveCounts, after: ObjectiveCounts) -> bool:
+def _edges(histogram: Histogram | None) -> tuple[float, ...] | None:
+    return None if histogram is None else histogram.edges
+
+
+def _come_back(left: Mapping[str, tuple[_Objectives, _Objectives]], page: Reading) -> _Promises:
+    """What promises that come back had counted before they began anew; nothing of those that go on."""
+    return {
+        promise: joined
+        for promise, (last, joined) in left.items()
+        if promise in page.promises and _fell(last, page.promises[promise])
+    }
+
+
+def _fell(before: _Objectives, after: _Objectives) -> bool:
+    """Whether any count is below what it was."""
+    return any(_counts_fell(before[name], after[name]) for name in before.keys() & after.keys())
+
+
+def _counts_fell(before: ObjectiveCounts, after: ObjectiveCounts) -> bool:
     if after.arrivals < before.arrivals:
         return True
-    return any(getattr(after.ended, name) < getattr(before.ended, name) for name in OUTCOMES)
+    if any(_outcomes_fell(getattr(before, part), getattr(after, part)) for part in _OUTCOMES):
+        return True
+    return any(_histogram_fell(getattr(before, part), getattr(after, part)) for part in HISTOGRAMS)
+
+
+_OUTCOMES = ("ended", "longer", "first_caller")
+
+
+def _outcomes_fell(before: Outcomes, after: Outcomes) -> bool:
+    return before is not after and any(getattr(after, name) < getattr(before, name) for name in OUTCOMES)
+
+
+def _histogram_fell(before: Histogram | None, after: Histogram | None) -> bool:
+    if before is None or after is None or before.edges != after.edges:
+        return False
+    return any(map(gt, before.counts, after.counts)) or after.sum < before.sum

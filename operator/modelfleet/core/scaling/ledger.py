@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
+from modelfleet.core.scaling.history import BINS
 from modelfleet.core.scaling.policy import Memory, Sample, Terms
 from modelfleet.core.scaling.weighing import Inputs, Weighed, weigh
 
@@ -114,17 +115,20 @@ def dumped(ledger: Ledger) -> dict[str, Any]:
 
 def loaded(value: Mapping[str, Any]) -> Ledger | None:
     """The ledger of JSON values, its memory made by replaying it; None where they are not one of this version."""
-    if raw.integer(value, "version") != VERSION or _has_nan(value):
-        return None
     try:
+        if raw.integer(value, "version") != VERSION or _has_nan(value):
+            return None
         base = _MEMORY.validate_python(raw.mapping(value, "base"))
         shared = list(value.get("shared", ()))
         rows = tuple(_row(item, shared) for item in raw.items(value, "rows"))
         if len(rows) > 2 * CHUNK:
             return None
-        return replace(replay(Ledger(base=base, rows=rows))[1], rows=rows)
-    except (ValidationError, ValueError, KeyError, IndexError, TypeError, ArithmeticError):
+        if not is_sane(base):
+            return None
+        again = replace(replay(Ledger(base=base, rows=rows))[1], rows=rows)
+    except (ValidationError, ValueError, KeyError, IndexError, TypeError, ArithmeticError, RecursionError):
         return None  # somebody edited it
+    return again if is_sane(again.memory) else None
 
 
 def _has_nan(value: Any) -> bool:
@@ -133,6 +137,40 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_has_nan, value))
     return value != value or (isinstance(value, str) and value.strip().lower().lstrip("+-") == "nan")
+
+
+_MOST = 1e12
+"""No clock in seconds, count or rate of a policy's memory gets there."""
+_MOST_LOG = 5.0
+"""Nor a logarithm of a correction here: a factor of 150."""
+_MOST_REMEMBERED = 10_000
+"""Nor a list: a week has 2016 slots."""
+
+
+def is_sane(memory: Memory) -> bool:
+    """Whether a policy can go on from a memory: one that was edited may hold numbers that end or mislead it for ever,
+    such as a need that is to come in a thousand years."""
+    last_s = memory.last_s if memory.last_s is not None else 0.0
+    moments = (*memory.needs, *memory.ahead, *memory.peaks)
+    history = memory.history
+    return (
+        last_s >= 0
+        and all(at <= last_s and value >= 0 for at, value in moments)
+        and max(map(abs, (memory.log_margin, memory.log_knee))) <= _MOST_LOG
+        and memory.knee_sure > 0
+        and min((0.0, memory.output_mean, *history.bins, *history.slots)) >= 0
+        and max(history.open_since_s, history.slot_since_s) <= last_s
+        and 0 <= memory.forecaster.period <= BINS
+        and _is_bounded(_MEMORY.dump_python(replace(memory, short_s=max(memory.short_s, 0.0))))
+    )
+
+
+def _is_bounded(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_bounded, value.values()))
+    if isinstance(value, list | tuple):
+        return len(value) <= _MOST_REMEMBERED and all(map(_is_bounded, value))
+    return not isinstance(value, int | float) or abs(value) <= _MOST
 
 
 def rounded(memory: Memory) -> Memory:

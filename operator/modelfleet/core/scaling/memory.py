@@ -199,27 +199,33 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
             Ledger(memory=replace(ledger.memory, needs=()), base=replace(ledger.memory, needs=())) if ledger else None
         )
         learns_until_s = (ledger.memory.last_s or 0.0 if ledger else 0.0) + LEARN_S
+    replicas = replicas if replicas >= 0 else standing
+    shown = _change(raw.mapping(stored, "shown"))
     return Kept(
-        replicas=replicas if replicas >= 0 else standing,
-        shown=_change(raw.mapping(stored, "shown")),
+        replicas=replicas,
+        # What is told is what is done: a number that somebody wrote into the one alone is in no bounds.
+        shown=replace(shown, to=replicas) if shown is not None else None,
         changes=tuple(filter(None, map(_change, raw.items(stored, "changes"))))[-CHANGES:],
         ledger=ledger or Ledger(),
         starts_s=starts,
         input_mean=max(0.0, mean or 0.0),
         evidence=max(0, raw.integer(stored, "evidence")),
         learns_until_s=learns_until_s,
-        slow=_finding(stored, Fault.SLOW_REPLICA),
-        late=_finding(stored, Fault.LATE_WITHOUT_LOAD),
-        given=_finding(stored, Fault.YIELDED),
-        got=_finding(stored, Fault.GRANTED),
+        slow=_finding(stored, Fault.SLOW_REPLICA, clock_s),
+        late=_finding(stored, Fault.LATE_WITHOUT_LOAD, clock_s),
+        given=_finding(stored, Fault.YIELDED, clock_s),
+        got=_finding(stored, Fault.GRANTED, clock_s),
     )
 
 
-def _finding(stored: Mapping[str, Any], fault: Fault) -> Finding | None:
+def _finding(stored: Mapping[str, Any], fault: Fault, clock_s: float) -> Finding | None:
+    """One that was found after `clock_s`, the policy's last decision, was found then: the clock was lost."""
     for each in raw.items(stored, "findings"):
         if raw.text(each, "fault") == fault:
             with suppress(ValidationError):
-                return _FINDING.validate_python(each)
+                found = _FINDING.validate_python(each)
+                if isfinite(found.at_s) and found.count >= 0:
+                    return replace(found, at_s=min(found.at_s, clock_s))
     return None
 
 

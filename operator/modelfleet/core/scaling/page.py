@@ -4,10 +4,10 @@ A sample's name and labels make a slot; the slots of a page make a reading. Both
 come through here, so that they cannot mean different things.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, isfinite
+from math import inf, isnan
 from typing import NamedTuple
 
 from modelfleet.core.scaling import step_samples
@@ -71,6 +71,12 @@ _MOST = 1e15
 """No counter of a worker gets there: a million tokens a second for thirty years."""
 
 _APART = ("longer", "first_caller")
+_ALL = "all"
+"""The outcome that is the sum of the others, of what is apart: those appear with their first request only."""
+_SHARED = ("met", "late_ttft", "late_tpot", "late_both", "refused", "failed")
+"""Outcomes that a share is made of: each is on every page from the start."""
+_MOST_EDGES = 128
+"""No histogram of a worker has half as many."""
 
 NAMES = (
     *_WORKER,
@@ -113,24 +119,34 @@ def slot(name: str, labels: Mapping[str, str]) -> Slot | None:
 
 
 def origin(found: Mapping[Slot, float]) -> Origin:
-    """Which pod the page says that it is of."""
-    for each in found:
-        if each.part == "origin":
-            return Origin(pod=each.detail, uid=each.objective)
-    return Origin()
+    """Which pod the page says that it is of. Raises PageError where it names several: pages of several pods came as
+    one, as from a Prometheus that drops the labels of its targets."""
+    named = origins(found)
+    if len(named) > 1:
+        raise PageError(f"its page names {len(named)} pods, and a page is of one")
+    return named[0] if named else Origin()
+
+
+def origins(found: Mapping[Slot, float]) -> tuple[Origin, ...]:
+    """All pods that the page says that it is of."""
+    return tuple(Origin(pod=each.detail, uid=each.objective) for each in found if each.part == "origin")
 
 
 def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
-    """The reading of pod `pod_uid` at `at_s`. Raises PageError for numbers that no page of ours has."""
+    """The reading of pod `pod_uid` at `at_s`. Raises PageError for numbers that no page of ours has, and for a page
+    that lacks what each has: what is not there is no zero."""
     draft = _Draft()
     for where, value in found.items():
-        if not isfinite(value) or not 0 <= value <= _MOST:
+        if not 0 <= value <= _MOST:  # what is no number is not either
             raise PageError(f"{where.part} is {value:g}, and nothing on the page can be")
         draft.take(where, value)
     try:
         promises = draft.promises()
     except ValueError as error:
         raise PageError(str(error)) from error
+    promise = draft.words.get("promise")
+    if promise is not None and promise not in promises:
+        raise PageError("its page names a promise and has no counts of it: it was cut")
     present = ("in_flight", "waiting", "running", "kv_total_tokens", "kv_used_tokens")
     whole = {name: int(draft.worker[name]) for name in present if name in draft.worker}
     return Reading(
@@ -138,7 +154,7 @@ def reading(found: Mapping[Slot, float], pod_uid: str, at_s: float) -> Reading:
         at_s=at_s,
         revision=draft.words.get("revision", ""),
         state=draft.words.get("state", ""),
-        promise=draft.words.get("promise"),
+        promise=promise,
         promises=promises,
         oldest_waiting_s=draft.worker.get("oldest_waiting_s"),
         start=Start(
@@ -165,7 +181,13 @@ class _Draft:
         if part.startswith(step_samples.PREFIX):
             return
         if promise:
-            self._objectives.setdefault((promise, objective), {}).setdefault(part, {})[detail] = value
+            parts = self._objectives.get((promise, objective))
+            if parts is None:
+                parts = self._objectives[promise, objective] = {}
+            counts = parts.get(part)
+            if counts is None:
+                counts = parts[part] = {}
+            counts[detail] = value
         elif part in ("revision", "promise", "state", "compiled"):
             if value:
                 self.words[part] = detail
@@ -177,14 +199,17 @@ class _Draft:
             self.worker[part] = value
 
     def promises(self) -> dict[str, dict[str, ObjectiveCounts]]:
-        """Counts by promise and objective. Raises ValueError for a histogram that falls."""
+        """Counts by promise and objective. Raises ValueError for counts that are not whole, or fall in a histogram."""
         result: dict[str, dict[str, ObjectiveCounts]] = {}
         for (promise, objective), parts in self._objectives.items():
-            result.setdefault(promise, {})[objective] = _objective(parts)
+            result.setdefault(promise, {})[objective] = _objective(objective, parts)
         return result
 
 
-def _objective(parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
+def _objective(name: str, parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
+    lacks = next(_lacking(parts), "")
+    if lacks:
+        raise ValueError(f"its page lacks {lacks} of objective {name[:64]}: it was cut")
     return ObjectiveCounts(
         arrivals=int(parts.get("arrivals", {}).get("", 0)),
         in_flight=int(parts.get("objective_in_flight", {}).get("", 0)),
@@ -198,6 +223,21 @@ def _objective(parts: Mapping[str, Mapping[str, float]]) -> ObjectiveCounts:
     )
 
 
+def _lacking(parts: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """What of an objective is not on the page, though every page has it from the start."""
+    if "arrivals" not in parts:
+        yield "arrivals"
+    ended = parts.get("ended", {})
+    yield from (f"requests {outcome}" for outcome in _SHARED if outcome not in ended)
+    for apart in _APART:
+        counts = parts.get(apart, {})
+        if counts.get(_ALL) != sum(count for outcome, count in counts.items() if outcome != _ALL):
+            yield f"requests that are apart ({apart})"
+    for part in _HISTOGRAMS.values():
+        if f"{part}.bucket" not in parts or f"{part}.sum" not in parts:
+            yield f"the histogram {part}"
+
+
 _NONE = Outcomes()
 
 
@@ -207,17 +247,25 @@ def _outcomes(by_name: Mapping[str, float]) -> Outcomes:
 
 
 @lru_cache(maxsize=4096)
-def _same(edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Edges repeat in every page of a promise: one tuple of them in memory."""
-    return edges
+def _edges(spelt: tuple[str, ...], part: str) -> tuple[tuple[float, ...], tuple[int, ...] | None]:
+    """The upper edges in their order but the last, which is +Inf, and where each stands among `spelt`; None where they
+    stand in order. Edges repeat in every page of a promise: one tuple of them in memory. Raises ValueError."""
+    if len(spelt) > _MOST_EDGES:
+        raise ValueError(f"the histogram {part} has {len(spelt)} buckets, and no worker's has")
+    edges = [float(each) for each in spelt]
+    order = tuple(sorted(range(len(edges)), key=edges.__getitem__))
+    ordered = tuple(edges[each] for each in order)
+    if ordered[-1] != inf or any(map(isnan, ordered)):
+        raise ValueError(f"the histogram {part} has no bucket +Inf, or one of no number")
+    return ordered[:-1], None if order == tuple(range(len(order))) else order
 
 
 def _histogram(parts: Mapping[str, Mapping[str, float]], part: str) -> Histogram | None:
     buckets = parts.get(f"{part}.bucket")
     if not buckets:
         return None
-    cumulated = [(float(edge), count) for edge, count in buckets.items()]
-    if max(cumulated)[0] != inf:
-        raise ValueError(f"the histogram {part} has no bucket +Inf")
-    made = histogram(cumulated, parts.get(f"{part}.sum", {}).get("", 0.0))
-    return Histogram(_same(made.edges), made.counts, made.sum)
+    edges, order = _edges(tuple(buckets), part)
+    counts = list(buckets.values())
+    if order is not None:
+        counts = [counts[each] for each in order]
+    return histogram(edges, counts, parts.get(f"{part}.sum", {}).get("", 0.0))

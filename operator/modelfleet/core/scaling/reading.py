@@ -103,14 +103,12 @@ class Histogram:
         return self.edges[-1]
 
 
-def histogram(cumulated: Sequence[tuple[float, float]], total: float) -> Histogram:
-    """From the (edge, count at or below) pairs of an exposition and the sum. ValueError: counts that fall."""
-    ordered = sorted(cumulated)
-    counts = [int(ordered[0][1])] if ordered else []
-    counts += [int(after - before) for (_, before), (_, after) in pairwise(ordered)]
-    if any(each < 0 for each in counts):
+def histogram(edges: tuple[float, ...], cumulated: Sequence[float], total: float) -> Histogram:
+    """From the counts at or below each of `edges` and below infinity, and the sum. ValueError: counts that fall."""
+    counts = [int(cumulated[0]), *(int(after - before) for before, after in pairwise(cumulated))]
+    if min(counts) < 0:
         raise ValueError("the counts of a histogram fall from one bucket to the next")
-    return Histogram(tuple(edge for edge, _ in ordered[:-1]), tuple(counts), total)
+    return Histogram(edges, tuple(counts), total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +127,10 @@ class ObjectiveCounts:
     tpot_s: Histogram | None = None
     input_tokens: Histogram | None = None
     output_tokens: Histogram | None = None
+
+
+HISTOGRAMS = ("ttft_s", "tpot_s", "input_tokens", "output_tokens")
+"""Those of an objective, by field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelfleet.core.perf.cells import Cells
-from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import HISTOGRAMS, Histogram, ObjectiveCounts, Reading
 
 WINDOW_S = 300.0
 """The window that a promise is judged over (design: a 5-minute window)."""
 
 FRESH_S = 30.0
 """A pod whose last reading is older says nothing about now: six readings at the default interval were missed."""
-
-_HISTOGRAMS = ("ttft_s", "tpot_s", "input_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +166,7 @@ def _combined(a: ObjectiveCounts, b: ObjectiveCounts, sign: int) -> ObjectiveCou
         ended=a.ended + b.ended if sign > 0 else a.ended - b.ended,
         longer=a.longer + b.longer if sign > 0 else a.longer - b.longer,
         first_caller=a.first_caller + b.first_caller if sign > 0 else a.first_caller - b.first_caller,
-        **{name: _histograms(getattr(a, name), getattr(b, name), sign) for name in _HISTOGRAMS},
+        **{name: _histograms(getattr(a, name), getattr(b, name), sign) for name in HISTOGRAMS},
     )
 
 

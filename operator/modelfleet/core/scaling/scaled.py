@@ -182,7 +182,7 @@ def bounds(case: Case, kept: Kept) -> tuple[tuple[Limit, ...], tuple[Limit, ...]
     highs += [Limit(each.name, max(each.replicas, kept.replicas)) for each in case.limits]
     given = allowance(case.key, case.grants)
     if given is not None:
-        highs.append(Limit(f"left to {given.taker}"[:64], max(given.replicas, scaling.min_replicas)))
+        highs.append(Limit(f"left to {given.taker}"[:64], max(given.replicas, *(each.replicas for each in lows))))
     return tuple(lows), tuple(highs)
 
 
@@ -274,7 +274,8 @@ def _keep(case: Case, kept: Kept, seen: Seen, clock_s: float) -> str:
 def _without_data(case: Case, kept: Kept) -> Kept:
     """Held, and after a while as many as the declared load needs at least."""
     if not case.seats.serving:
-        return _in_bounds(case, kept)  # nobody is there to say anything, and the conditions tell why
+        # Nobody is there to say anything, and the conditions tell why; who comes has not been silent meanwhile.
+        return _in_bounds(case, replace(kept, heard_s=None))
     heard_s = kept.heard_s if kept.heard_s is not None else kept.looked_s
     kept = replace(kept, heard_s=heard_s)
     silent_s = case.samples.at_s - heard_s if heard_s is not None else 0.0
@@ -314,7 +315,8 @@ def _shown(case: Case, kept: Kept, weighed: Weighed, clock_s: float) -> Kept:
     same = shown is not None and not silent and (shown.to, shown.bound) == (weighed.replicas, weighed.bound)
     if same:
         return replace(kept, replicas=weighed.replicas)
-    recent = shown is not None and (case.now - shown.at).total_seconds() < _SHOWN_AGAIN_S
+    # Below zero the clock was set back, and what was told may have been told at any time.
+    recent = shown is not None and 0 <= (case.now - shown.at).total_seconds() < _SHOWN_AGAIN_S
     if shown is not None and shown.to == weighed.replicas and recent and not silent:
         return replace(kept, replicas=weighed.replicas)
     return _told(case, kept, weighed.replicas, weighed.reason, weighed.detail, weighed.bound)

@@ -49,10 +49,10 @@ def times(cron: str) -> Times:
     return Times(
         minutes=tuple(sorted(_values(minute, 0, 59))),
         hours=tuple(sorted(_values(hour, 0, 23))),
-        days=None if day.startswith("*") else frozenset(_values(day, 1, 31)),
+        days=None if day == "*" else frozenset(_values(day, 1, 31)),
         months=frozenset(_values(month, 1, 12, {word: at for at, word in enumerate(MONTHS, 1)})),
         weekdays=None
-        if weekday.startswith("*")
+        if weekday == "*"
         else frozenset(each % 7 for each in _values(weekday, 0, 6, {word: at for at, word in enumerate(DAYS)})),
     )
 
@@ -115,8 +115,7 @@ def _last_begin(schedule: Schedule, until: datetime, within: timedelta) -> datet
     zone, parsed = _zone(schedule), times(str(schedule.cron))
     day = until.astimezone(zone).date()
     for back in range(within.days + 3):
-        begins = (begin for begin in _begins(parsed, day - timedelta(days=back), zone) if begin <= until)
-        last = max(begins, default=None)
+        last = _last_of(parsed, day - timedelta(days=back), zone, until)
         if last is not None:
             return last if until - last <= within else None
     return None
@@ -126,8 +125,45 @@ def _next_begin(schedule: Schedule, after: datetime) -> datetime | None:
     """The first begin after `after`, if there is one within the next two days."""
     zone, parsed = _zone(schedule), times(str(schedule.cron))
     day = after.astimezone(zone).date()
-    begins = (begin for ahead in range(3) for begin in _begins(parsed, day + timedelta(days=ahead), zone))
-    return next((begin for begin in begins if begin > after), None)
+    found = (_first_of(parsed, day + timedelta(days=ahead), zone, after) for ahead in range(3))
+    return next((begin for begin in found if begin is not None), None)
+
+
+def _last_of(parsed: Times, day: date, zone: ZoneInfo, until: datetime) -> datetime | None:
+    """The last begin of a local day at or before `until`. A cron of every minute has 1440, so where the day is an even
+    one, they are not all made to find it."""
+    offset = _even(day, zone)
+    if offset is None:
+        return max((begin for begin in _begins(parsed, day, zone) if begin <= until), default=None)
+    midnight = datetime.combine(day, time(), UTC) - offset
+    last = (until - midnight) // _MINUTE
+    found = (60 * hour + minute for hour in reversed(parsed.hours) for minute in reversed(parsed.minutes))
+    at = next((each for each in found if each <= last), None) if parsed.on(day) else None
+    return midnight + at * _MINUTE if at is not None else None
+
+
+def _first_of(parsed: Times, day: date, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """The first begin of a local day after `after`."""
+    offset = _even(day, zone)
+    if offset is None:
+        return min((begin for begin in _begins(parsed, day, zone) if begin > after), default=None)
+    midnight = datetime.combine(day, time(), UTC) - offset
+    first = (after - midnight) // _MINUTE
+    found = (60 * hour + minute for hour in parsed.hours for minute in parsed.minutes)
+    at = next((each for each in found if each > first), None) if parsed.on(day) else None
+    return midnight + at * _MINUTE if at is not None else None
+
+
+_MINUTE = timedelta(minutes=1)
+
+
+@lru_cache(maxsize=4096)
+def _even(day: date, zone: ZoneInfo) -> timedelta | None:
+    """The zone's offset on a day on which no clock changes; None on one that has several."""
+    hours = {datetime.combine(day, time(hour), zone).utcoffset() for hour in range(24)}
+    hours.add(datetime.combine(day, time(23, 59, 59), zone).utcoffset())
+    (only, *others) = hours
+    return None if others else only
 
 
 def _begins(parsed: Times, day: date, zone: ZoneInfo) -> Iterator[datetime]:

@@ -189,7 +189,14 @@ def test_half_a_percent_of_noise_moves_no_figure(load: float):
 
 @pytest.mark.parametrize(
     ("share", "target", "text"),
-    [(0.9961, 0.9, "99.6%"), (0.9961, 0.995, "99.61%"), (1.0, 0.999, "100%"), (0.5, 0.9, "50%"), (0.0, 0.9, "0%")],
+    [
+        *((0.9961, 0.9, "99.6%"), (0.9961, 0.995, "99.61%"), (1.0, 0.999, "100%"), (0.5, 0.9, "50%"), (0.0, 0.9, "0%")),
+        pytest.param(0.99999, 0.99999, "99.999%", id="a target of three digits is not told as all"),
+        pytest.param(0.99998, 0.99999, "99.998%", id="nor is what is below it"),
+        pytest.param(0.98996, 0.99, "98.9%", id="what is below the target is not rounded up to it"),
+        pytest.param(0.99004, 0.99, "99%", id="what is above may be rounded down to it"),
+        pytest.param(0.89999, 0.9, "89.9%", id="nor up to a whole one"),
+    ],
 )
 def test_a_share_has_as_many_digits_as_its_target_asks_for(share: float, target: float, text: str):
     assert percent(share, target) == text

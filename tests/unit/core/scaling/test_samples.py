@@ -112,7 +112,7 @@ def test_a_window_is_measured_whatever_was_thinned_out(window_s: float, expected
 
 
 def test_quantiles_come_from_the_buckets_and_above_the_last_edge_is_that_edge():
-    values = histogram([(1.0, 50), (2.0, 90), (float("inf"), 100)], 0.0)
+    values = histogram((1.0, 2.0), [50, 90, 100], 0.0)
     assert values == Histogram((1.0, 2.0), (50, 40, 10), 0.0)
     assert (values.quantile(0.5), values.quantile(0.7), values.quantile(0.99)) == (1.0, 1.5, 2.0)
     assert values.share_above(2.0) == pytest.approx(0.1)
