@@ -255,6 +255,7 @@ def _without_times(stored: Mapping[str, Any]) -> Any:
     if plain["metadata"]["name"] == _STATE and "data" in plain:
         kept = json.loads(plain["data"].get(names.GROUPS_KEY, "{}"))
         plain["data"] = {key: past["count"] for key, past in kept.get("replicas", {}).items()}  # the rest are clocks
+    plain["metadata"].get("annotations", {}).pop(names.PLACEMENT_ANNOTATION, None)  # it tells of the pods placed before
     for part in ("nodeName", "affinity"):  # of equal nodes any is as good
         if plain.get("spec", {}).get(part):
             plain["spec"][part] = "there"
