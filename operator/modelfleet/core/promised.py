@@ -17,6 +17,7 @@ from modelfleet.core.layout.wording import rounded
 from modelfleet.core.measured import hold_left_s, holds
 from modelfleet.core.profiling import TOLD, Learning
 from modelfleet.core.scaling.goodput import LEAST_SPAN_S, Goodput, Measured, measure
+from modelfleet.core.scaling.samples import UNREAD
 from modelfleet.core.scaling.seen import observed
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
@@ -53,6 +54,8 @@ def _held(s: Situation, now: Promised, learning: Learning) -> Promised:
     block = raw.mapping(status, "goodput")
     seen = next((raw.mapping(pool, "observed") for pool in raw.items(status, "plan", "pools")), {})
     new = told is None or (told.status, told.reason) != (now.verdict.status, str(now.verdict.reason))
+    if told is not None and not new and now.verdict.message.endswith(f"{UNREAD})"):
+        return replace(now, verdict=replace(now.verdict, message=told.message))  # what the operator before found out
     if told is None or new or now.block is None or not block or not holds(s.world):
         return replace(now, observed={**now.observed, **learning.told()}) if now.observed is not None else now
     kept = Promised(Verdict(now.verdict.status, now.verdict.reason, told.message), block, seen or None)

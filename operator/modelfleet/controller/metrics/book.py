@@ -8,11 +8,10 @@ from modelfleet.controller.triggers import Key
 from modelfleet.core.scaling.joining import Series
 from modelfleet.core.scaling.page import Origin, PageError, Slot, origin, reading
 from modelfleet.core.scaling.reading import Reading
-from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, Samples
+from modelfleet.core.scaling.samples import UNREAD, WINDOW_S, PodSamples, Samples
 from modelfleet.core.scaling.step_samples import STEPS_S, cells
 
 UNNAMED = "its page does not say which pod it is of: the worker image is older than the operator"
-UNREAD = "it was not read yet"
 
 
 @dataclass

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from modelfleet.core.perf.cells import Cells
 from modelfleet.core.scaling.reading import HISTOGRAMS, Histogram, ObjectiveCounts, Reading
 
+UNREAD = "it was not read yet"
+"""The failure of a pod that this process has not tried to read."""
+
 WINDOW_S = 300.0
 """The window that a promise is judged over (design: a 5-minute window)."""
 

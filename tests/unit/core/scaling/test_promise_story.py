@@ -49,14 +49,18 @@ class Story:
                 outcome = self.reconcile()
         return outcome
 
-    def _read(self, good: int, late: int, of: str) -> None:
+    def follow(self) -> list[Worker]:
+        """The workers are known."""
         pods = self.fleet.pods()
         found = [
             Worker(uid=pod["metadata"]["uid"], name=name, revision=name.split("-")[1], host="10.0.0.1")
             for name, pod in pods.items()
         ]
         self.sampled.follow(*found)
-        for worker in found:
+        return found
+
+    def _read(self, good: int, late: int, of: str) -> None:
+        for worker in self.follow():
             before = self.counts.get(worker.uid, (0, 0))
             more = (good, late) if worker.revision.startswith(of) else (0, 0)
             now = self.counts[worker.uid] = (before[0] + more[0], before[1] + more[1])
@@ -102,6 +106,17 @@ def test_a_promise_is_unknown_then_kept_then_broken_and_the_figures_follow():
     story.run(600)
     assert story.said == ("Unknown", "NoTraffic")
     assert "share" not in story.fleet.deployment["status"]["goodput"]
+
+
+def test_an_operator_that_has_read_nothing_yet_leaves_the_reason_why_nothing_is_known():
+    story = Story(silent=True)
+    story.run(120)
+    assert story.said == ("Unknown", "NoData")
+    told = len(story.statuses)
+    story.sampled = Sampled(parsed(objectives=[OBJECTIVE]), now_s=story.sampled.now_s)  # another operator
+    story.follow()
+    story.reconcile()
+    assert len(story.statuses) == told
 
 
 def test_figures_are_written_once_a_minute_at_most_and_a_change_of_what_follows_at_once():
