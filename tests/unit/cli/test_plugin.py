@@ -66,7 +66,7 @@ def test_a_flag_that_a_command_has_no_use_for_is_refused(capsys: Captured) -> No
     ("words", "first", "directive"),
     [
         pytest.param(["li"], "lint", ":4", id="a command"),
-        pytest.param(["c"], "catalog\tlist the accelerators", ":4", id="commands, with what they do"),
+        pytest.param(["c"], "calibrate\tdrive one replica", ":4", id="commands, with what they do"),
         pytest.param(["lint", "-o", "sa"], "sarif", ":4", id="a value"),
         pytest.param(["lint", "sam"], "samples/", ":6", id="a folder, without a space behind it"),
         pytest.param(["lint", "none"], ":4", ":4", id="nothing"),
