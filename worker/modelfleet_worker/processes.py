@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from modelfleet_worker.kernel_files import kernel_text
+
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _PROC = Path("/proc")
 _TRACKER_S = 1.0
-_SMALL_BYTES = 4096
 
 
 def hear_stop(asked: Callable[[str], None]) -> None:
@@ -54,7 +55,7 @@ def below(root: int) -> list[Process]:
             with suppress(
                 OSError, ValueError, IndexError
             ):  # it ended meanwhile; a name may be cut in the middle of a character
-                process = _process(int(name), _text(f"/proc/{name}/stat"))
+                process = _process(int(name), kernel_text(f"/proc/{name}/stat"))
                 children.setdefault(process.parent, []).append(process)
     found, left = [], list(children.get(root, ()))
     while left:
@@ -130,25 +131,15 @@ def wanted_s(pid: int, root: Path = _PROC) -> float | None:
         for task in filter(str.isdigit, os.listdir(tasks)):
             with suppress(OSError, IndexError):  # it ended meanwhile
                 try:
-                    ran_ns, waited_ns, _ = (int(field) for field in _text(f"{tasks}/{task}/schedstat").split())
+                    ran_ns, waited_ns, _ = (int(field) for field in kernel_text(f"{tasks}/{task}/schedstat").split())
                 except (FileNotFoundError, ValueError):
                     if os.path.exists(f"{tasks}/{task}/stat"):
                         return None
                     continue
                 total_ns += ran_ns + waited_ns
-                if _text(f"{tasks}/{task}/stat").rpartition(")")[2].split()[0] == "D":
+                if kernel_text(f"{tasks}/{task}/stat").rpartition(")")[2].split()[0] == "D":
                     return inf
     return total_ns / 1e9
-
-
-def _text(path: str) -> str:
-    """A file of /proc of a few hundred bytes, by the kernel's calls alone: a file object and a Path cost three times as
-    much, and a look at an engine reads one for each process of the machine and each thread of the engine."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _SMALL_BYTES).decode(errors="replace")
-    finally:
-        os.close(descriptor)
 
 
 def _process(pid: int, stat: str) -> Process:
