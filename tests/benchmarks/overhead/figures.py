@@ -6,7 +6,7 @@ from math import comb, exp
 
 import numpy as np
 
-_RESAMPLES = 20_000
+_RESAMPLES = 5_000
 _SEED = 1
 CONFIDENCE = 0.95
 

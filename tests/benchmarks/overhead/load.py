@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import statistics
 import time
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 _DONE_S = 120.0
 _PROMPT = 128
 _TAIL_BYTES = 4000
+_FINISHED = re.compile(rb'"finish_reason": ?"length"')
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class _Stream(asyncio.Protocol):
         self._to.write(request)
         async with asyncio.timeout(_DONE_S):
             await self._whole
-        if b'"finish_reason":"length"' not in self._tail:
+        if not _FINISHED.search(self._tail):
             raise RuntimeError(f"the engine did not generate what was asked for: {self._tail[-500:]!r}")
         return self._last_s - self._first_s
 
