@@ -23,7 +23,7 @@ from worker_process import NAME, EngineUnderTest, Worker, free_port, plan_of, re
 START_S = 900.0
 """How long a start may take on a machine that others use too."""
 LAYERS = frozenset({"gate", "hooks", "iteration details", "stat logger"})
-"""What `layer_switch` must find in an engine, else nothing is measured; it can't be imported here, without vLLM."""
+"""What `layer_switch` must find in an engine's processes, else nothing is measured."""
 _SWITCH = Path(__file__).with_name("layer_switch.py")
 _ENTRY_POINT = "[vllm.general_plugins]\nmodelfleet_layer_switch = layer_switch:install\n"
 _METADATA = "Metadata-Version: 2.1\nName: modelfleet-layer-switch\nVersion: 1\n"

@@ -21,8 +21,6 @@ from vllm.v1.metrics.stats import IterationStats
 from modelfleet_worker.gate import Gate
 from modelfleet_worker.gate_state import FOLDER_VARIABLE
 
-LAYERS = ("gate", "hooks", "iteration details", "stat logger")
-"""All that is in an engine's processes; the supervisor is a process of its own."""
 FOLDER = "switches"
 _HOOKED = (
     (OutputProcessor, "add_request"),
@@ -42,8 +40,8 @@ class _Layers:
 
     def out(self) -> list[str]:
         """Takes out what is in; its names."""
-        found = [*self._gate(), *self._stat_logger(), *self._hooks(), *self._details()]
-        return found
+        self.back()
+        return [*self._gate(), *self._stat_logger(), *self._hooks(), *self._details()]
 
     def back(self) -> list[str]:
         """Puts back what was taken out."""
