@@ -32,7 +32,7 @@ Pair = tuple[Segment, Segment]
 
 def main(output: Path) -> None:
     """Everything, in one run."""
-    switched = {str(shape.streams): asyncio.run(in_one_process(shape)) for shape in _SHAPES}
+    switched = asyncio.run(in_one_process())
     starts = [asyncio.run(in_processes(_SHAPES[0], number)) for number in range(_STARTS)]
     results = {"switched": switched, "starts": starts, "at": time.strftime("%Y-%m-%d %H:%M")}
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -42,17 +42,21 @@ def main(output: Path) -> None:
     write("overhead", lines)
 
 
-async def in_one_process(shape: load.Shape) -> dict[str, Any]:
-    """Pairs of segments of one engine, its layers in and out."""
-    pairs: list[Pair] = []
+async def in_one_process() -> list[dict[str, Any]]:
+    """Pairs of segments of one engine, its layers in and out, of each shape."""
     with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
         async with engines.layered(Path(folder)) as server:
-            for number in range(-2, _BLOCKS):
-                block = await _block(server, shape)
-                if number >= 0:  # the engine has warmed up
-                    pairs += block
-                    print(section.block(shape.streams, number, block), flush=True)
-    return _results(shape, pairs)
+            return [_results(shape, await _pairs(server, shape)) for shape in _SHAPES]
+
+
+async def _pairs(server: engines.Layered, shape: load.Shape) -> list[Pair]:
+    pairs: list[Pair] = []
+    for number in range(-1, _BLOCKS):
+        block = await _block(server, shape)
+        if number >= 0:  # the engine has warmed up
+            pairs += block
+            print(section.block(shape.streams, number, block), flush=True)
+    return pairs
 
 
 async def _block(server: engines.Layered, shape: load.Shape) -> list[Pair]:

@@ -11,14 +11,14 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
 from benchmarks.overhead import load
 from modelfleet_worker import processes
-from worker_process import NAME, EngineUnderTest, Worker, free_port, plan_of, real_engine, running_worker
+from worker_process import NAME, Worker, free_port, plan_of, real_engine, running_worker
 
 START_S = 900.0
 """How long a start may take on a machine that others use too."""
@@ -29,16 +29,12 @@ _ENTRY_POINT = "[vllm.general_plugins]\nmodelfleet_layer_switch = layer_switch:i
 _METADATA = "Metadata-Version: 2.1\nName: modelfleet-layer-switch\nVersion: 1\n"
 _PROMISE = {"digest": "0123456789ab", "objectives": [{"name": "bench", "ttft_s": 10.0, "tpot_s": 1.0}]}
 _ONE_PROCESS = "--distributed-executor-backend=vllm.v1.executor.uniproc_executor.UniProcExecutor"
+"""The model in the process of the engine's core, as vLLM has it on one GPU. Its default on CPU is a process more, and
+the two wait for each other by spinning: then the CPU time of each is that of all others too. With our worker the switch
+sets it, since a plan may not."""
 _ASKED_EVERY = {"/readyz": 2.0, "/metrics": 5.0, "/livez": 10.0}
 """The status port, as a cluster asks it: the kubelet's probes and the operator's samples; seconds."""
 _SETTLES_S = 0.2  # what a server does after its last byte belongs to the segment too
-
-
-def under_test() -> EngineUnderTest:
-    """The real engine with its model in the process of its core, as vLLM has it on one GPU. Its default on CPU is a
-    process more, and the two wait for each other by spinning: then the CPU time of each is that of all others too."""
-    real = real_engine()
-    return replace(real, args=(*real.args, _ONE_PROCESS))
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ class Layered(Server):
 @asynccontextmanager
 async def layered(folder: Path) -> AsyncIterator[Layered]:
     """A worker with the switch in its engine; nothing of it is left afterwards."""
-    engine = under_test()
+    engine = real_engine()
     code = folder / "worker" / "run" / "code"
     (code / "modelfleet_layer_switch-1.dist-info").mkdir(parents=True)
     (code / "modelfleet_layer_switch-1.dist-info" / "entry_points.txt").write_text(_ENTRY_POINT)
@@ -182,10 +178,10 @@ async def layered(folder: Path) -> AsyncIterator[Layered]:
 @asynccontextmanager
 async def bare(folder: Path) -> AsyncIterator[Server]:
     """The engine as the supervisor starts it, without gate, plugin and the flag that feeds the plugin."""
-    engine, port, scratch = under_test(), free_port(), tempfile.mkdtemp(prefix="bare-", dir="/tmp")
+    engine, port, scratch = real_engine(), free_port(), tempfile.mkdtemp(prefix="bare-", dir="/tmp")
     argv = [engine.python, "-m", "vllm.entrypoints.cli.main", "serve", engine.model, *engine.args]
     argv += ["--host=::", f"--port={port}", "--disable-access-log-for-endpoints=/health,/metrics"]
-    argv += ["--served-model-name", NAME]
+    argv += [_ONE_PROCESS, "--served-model-name", NAME]
     env = {"PATH": os.environ["PATH"], "HOME": scratch, "TMPDIR": scratch, "HF_HUB_OFFLINE": "1", **engine.env}
     env |= {"VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": "", "USER": "modelfleet"}
     async with AsyncExitStack() as stack:

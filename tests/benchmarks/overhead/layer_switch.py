@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.engine.output_processor import OutputProcessor
 from vllm.v1.metrics.loggers import StatLoggerManager
@@ -22,6 +23,8 @@ from modelfleet_worker.gate import Gate
 from modelfleet_worker.gate_state import FOLDER_VARIABLE
 
 FOLDER = "switches"
+_EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+"""Set here, since a plan may not: the model in the core's process, see engines.py."""
 _HOOKED = (
     (OutputProcessor, "add_request"),
     (OutputProcessor, "propagate_error"),
@@ -95,6 +98,11 @@ _layers = _Layers()
 def install() -> None:
     """vLLM calls it in each of its processes, before it makes an engine's objects there."""
     make_manager, make_cache = StatLoggerManager.__init__, EngineCore._initialize_kv_caches
+    make_config = EngineArgs.create_engine_config
+
+    def config_made(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.distributed_executor_backend = _EXECUTOR
+        return make_config(self, *args, **kwargs)
 
     def manager_made(self: Any, *args: Any, **kwargs: Any) -> None:
         make_manager(self, *args, **kwargs)
@@ -104,6 +112,7 @@ def install() -> None:
         _layers.cores.append(self)
         return make_cache(self, *args, **kwargs)
 
+    EngineArgs.create_engine_config = config_made
     StatLoggerManager.__init__ = manager_made
     EngineCore._initialize_kv_caches = core_made
     _listen()

@@ -28,7 +28,7 @@ def start(number: int, found: Mapping[str, float]) -> str:
 
 def section(results: Mapping[str, Any]) -> list[str]:
     """The lines between the section's marks."""
-    runs = list(results["switched"].values())
+    runs = results["switched"]
     shown = ", ".join(f"{run['shape']['streams']} streams: {run['pairs']} pairs" for run in runs)
     return [
         "## What the worker's layers cost",

@@ -54,7 +54,7 @@ def results(median_upper: float) -> Any:
         "sides": {"in": side, "out": side},
         "loadAverage": 2.0,
     }
-    return {"switched": {"8": run}, "starts": [{"tpot": log(1.02)}, {"tpot": log(0.97)}], "at": "2026-01-01 00:00"}
+    return {"switched": [run], "starts": [{"tpot": log(1.02)}, {"tpot": log(0.97)}], "at": "2026-01-01 00:00"}
 
 
 @pytest.mark.parametrize(
