@@ -28,14 +28,14 @@ def start(number: int, found: Mapping[str, float]) -> str:
 
 def section(results: Mapping[str, Any]) -> list[str]:
     """The lines between the section's marks."""
-    runs = results["switched"]
+    runs, alone = results["switched"], results["alone"]
     shown = ", ".join(f"{run['shape']['streams']} streams: {run['pairs']} pairs" for run in runs)
     return [
         "## What the worker's layers cost",
         "`make bench-overhead`: one engine behind supervisor, gate and plugin under a steady load of streams of"
-        f" {runs[0]['shape']['tokens']} tokens; our layers are in for a segment of some",
-        "seconds, then out for as long, in turns of in, out, out, in. Out means: the application without the gate,"
-        " vLLM's own methods and stat loggers alone, no details of steps from the",
+        f" {' and '.join(str(run['shape']['tokens']) for run in runs)} tokens; our layers are in for a segment of a",
+        "second or two, then out for as long, in turns of in, out, out, in. Out means: the application without the"
+        " gate, vLLM's own methods and stat loggers alone, no details of steps from the",
         "engine's core, the supervisor stopped. In means all of them, with the status port asked as the kubelet and the"
         f" operator ask it. {shown}. The model is a tiny one and",
         "lives in the process of the engine's core, as it does on one GPU. Load average of the machine at the end of"
@@ -49,6 +49,9 @@ def section(results: Mapping[str, Any]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *(_side(run, name) for run in runs for name in run["sides"]),
         "",
+        "The layers in the engine's processes, each alone, the fastest of many rounds, in microseconds of CPU:"
+        f" {alone['chunk_us']:.2f} a chunk, {alone['request_us']:.1f} a request;",
+        *(_alone(run, alone) for run in runs),
         *(_added(run) for run in runs),
         *(_verdict(run) for run in runs),
         *_starts(results["starts"]),
@@ -67,6 +70,19 @@ def _side(run: Mapping[str, Any], name: str) -> str:
     return (
         f"| {run['shape']['streams']} | {name} | {one['tokens_per_s']:.0f} | {one['tpot_ms']:.3f} | {sum(parts):.1f}"
         f" | {' | '.join(f'{part:.1f}' for part in parts)} |"
+    )
+
+
+def _alone(run: Mapping[str, Any], alone: Mapping[str, Any]) -> str:
+    """What the parts add up to for one token of this load."""
+    streams, tokens = run["shape"]["streams"], run["shape"]["tokens"]
+    step = alone["step_us"][str(streams)]
+    step_us = step["core"] + step["api"]
+    token_us = step_us / streams + alone["chunk_us"] + alone["request_us"] / tokens
+    return (
+        f"a step of {streams} streams {step['core']:.1f} in the core and {step['api']:.1f} in the API server, together"
+        f" {token_us:.2f} a token, which is {100 * token_us * streams / (_STEP_MS * 1000):.2f} % of a step of"
+        f" {_STEP_MS:g} ms."
     )
 
 

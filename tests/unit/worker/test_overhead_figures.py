@@ -54,7 +54,13 @@ def results(median_upper: float) -> Any:
         "sides": {"in": side, "out": side},
         "loadAverage": 2.0,
     }
-    return {"switched": [run], "starts": [{"tpot": log(1.02)}, {"tpot": log(0.97)}], "at": "2026-01-01 00:00"}
+    alone = {"chunk_us": 0.2, "request_us": 25.6, "step_us": {"8": {"core": 3.0, "api": 1.0}}}
+    return {
+        "alone": alone,
+        "switched": [run],
+        "starts": [{"tpot": log(1.02)}, {"tpot": log(0.97)}],
+        "at": "2026-01-01 00:00",
+    }
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,8 @@ def test_the_section_says_plainly_what_was_reached(upper: float, words: str) -> 
     text = "\n".join(section(results(upper)))
     assert words in text
     assert "of one of 10 ms with as many streams that were at most 0.40 %" in text
+    assert "a step of 8 streams 3.0 in the core and 1.0 in the API server, together 0.80 a token" in text
+    assert "which is 0.06 % of a step of 10 ms" in text
     assert "tpot +2.0, -3.0 %" in text
 
 
