@@ -23,7 +23,8 @@ from benchmarks.overhead.figures import Bound, bound
 
 _SHAPES = (load.Shape(streams=8, tokens=256, waves=1), load.Shape(streams=32, tokens=128, waves=1))
 _BLOCKS = int(os.environ.get("BENCH_OVERHEAD_BLOCKS", "60"))
-"""Of each shape: in, out, out, in, which makes two pairs, and no drift that is straight counts for one side."""
+"""Of each shape: in, out, out, in, which makes two pairs, and no drift that is straight counts for one side. With 0 no
+engine is started, and only what each layer takes alone is shown."""
 _MOST_S = float(os.environ.get("BENCH_OVERHEAD_SECONDS", "480"))
 """After so long no further block of a shape begins: what was measured is shown, with how many pairs there are."""
 _STARTS, _BLOCKS_OF_START = int(os.environ.get("BENCH_OVERHEAD_STARTS", "4")), 4
@@ -35,9 +36,15 @@ Pair = tuple[Segment, Segment]
 def main(output: Path) -> None:
     """Everything, in one run."""
     alone = engines.parts_alone([shape.streams for shape in _SHAPES])
-    switched = asyncio.run(in_one_process())
+    switched = asyncio.run(in_one_process()) if _BLOCKS else []
     starts = [asyncio.run(in_processes(_SHAPES[0], number)) for number in range(_STARTS)]
-    results = {"alone": alone, "switched": switched, "starts": starts, "at": time.strftime("%Y-%m-%d %H:%M")}
+    results = {
+        "shapes": [vars(shape) for shape in _SHAPES],
+        "alone": alone,
+        "switched": switched,
+        "starts": starts,
+        "at": time.strftime("%Y-%m-%d %H:%M"),
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(results, indent=1) + "\n")
     lines = section.section(results)

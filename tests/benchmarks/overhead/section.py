@@ -28,18 +28,34 @@ def start(number: int, found: Mapping[str, float]) -> str:
 
 def section(results: Mapping[str, Any]) -> list[str]:
     """The lines between the section's marks."""
-    runs, alone = results["switched"], results["alone"]
-    shown = ", ".join(f"{run['shape']['streams']} streams: {run['pairs']} pairs" for run in runs)
+    alone = results["alone"]
     return [
         "## What the worker's layers cost",
-        "`make bench-overhead`: one engine behind supervisor, gate and plugin under a steady load of streams of"
+        f"`make bench-overhead`, run at {results['at']}. The layers in the engine's processes, each alone, the fastest"
+        " of many rounds, in microseconds of CPU:",
+        f"{alone['chunk_us']:.2f} a chunk of a stream, {alone['request_us']:.1f} a request;",
+        *(_alone(shape, alone) for shape in results["shapes"]),
+        *_switched(results["switched"]),
+        *_starts(results["starts"]),
+    ]
+
+
+def _switched(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not runs:
+        return ["", "Not run: pairs within one engine."]
+    shown = ", ".join(f"{run['shape']['streams']} streams: {run['pairs']} pairs" for run in runs)
+    return [
+        "",
+        "One engine behind supervisor, gate and plugin under a steady load of streams of"
         f" {' and '.join(str(run['shape']['tokens']) for run in runs)} tokens; our layers are in for a segment of a",
         "second or two, then out for as long, in turns of in, out, out, in. Out means: the application without the"
         " gate, vLLM's own methods and stat loggers alone, no details of steps from the",
-        "engine's core, the supervisor stopped. In means all of them, with the status port asked as the kubelet and the"
-        f" operator ask it. {shown}. The model is a tiny one and",
-        "lives in the process of the engine's core, as it does on one GPU. Load average of the machine at the end of"
-        f" each: {', '.join(format(run['loadAverage'], '.1f') for run in runs)}. Run at {results['at']}.",
+        "engine's core, the supervisor stopped; what it does every two seconds it makes up for while the layers are in."
+        " In means all of them, with the status port asked as the kubelet and the",
+        f"operator ask it. {shown}. The model is a tiny one and lives in the process of the engine's core, as it does"
+        " on one GPU. Load average of the machine at the",
+        f"end of each: {', '.join(format(run['loadAverage'], '.1f') for run in runs)}; where that is above its"
+        " processors, other work is most of what the bounds show.",
         "",
         "| streams | cost of the layers | median of the pairs | at most (95 %) | mean | at most (95 %) |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -49,12 +65,8 @@ def section(results: Mapping[str, Any]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *(_side(run, name) for run in runs for name in run["sides"]),
         "",
-        "The layers in the engine's processes, each alone, the fastest of many rounds, in microseconds of CPU:"
-        f" {alone['chunk_us']:.2f} a chunk, {alone['request_us']:.1f} a request;",
-        *(_alone(run, alone) for run in runs),
         *(_added(run) for run in runs),
         *(_verdict(run) for run in runs),
-        *_starts(results["starts"]),
     ]
 
 
@@ -73,16 +85,16 @@ def _side(run: Mapping[str, Any], name: str) -> str:
     )
 
 
-def _alone(run: Mapping[str, Any], alone: Mapping[str, Any]) -> str:
+def _alone(shape: Mapping[str, Any], alone: Mapping[str, Any]) -> str:
     """What the parts add up to for one token of this load."""
-    streams, tokens = run["shape"]["streams"], run["shape"]["tokens"]
+    streams, tokens = shape["streams"], shape["tokens"]
     step = alone["step_us"][str(streams)]
     step_us = step["core"] + step["api"]
     token_us = step_us / streams + alone["chunk_us"] + alone["request_us"] / tokens
     return (
         f"a step of {streams} streams {step['core']:.1f} in the core and {step['api']:.1f} in the API server, together"
-        f" {token_us:.2f} a token, which is {100 * token_us * streams / (_STEP_MS * 1000):.2f} % of a step of"
-        f" {_STEP_MS:g} ms."
+        f" {token_us:.2f} a token of streams of {tokens}, which is"
+        f" {100 * token_us * streams / (_STEP_MS * 1000):.2f} % of a step of {_STEP_MS:g} ms."
     )
 
 

@@ -56,6 +56,7 @@ def results(median_upper: float) -> Any:
     }
     alone = {"chunk_us": 0.2, "request_us": 25.6, "step_us": {"8": {"core": 3.0, "api": 1.0}}}
     return {
+        "shapes": [run["shape"]],
         "alone": alone,
         "switched": [run],
         "starts": [{"tpot": log(1.02)}, {"tpot": log(0.97)}],
@@ -74,9 +75,18 @@ def test_the_section_says_plainly_what_was_reached(upper: float, words: str) -> 
     text = "\n".join(section(results(upper)))
     assert words in text
     assert "of one of 10 ms with as many streams that were at most 0.40 %" in text
-    assert "a step of 8 streams 3.0 in the core and 1.0 in the API server, together 0.80 a token" in text
+    assert (
+        "a step of 8 streams 3.0 in the core and 1.0 in the API server, together 0.80 a token of streams of 256" in text
+    )
     assert "which is 0.06 % of a step of 10 ms" in text
     assert "tpot +2.0, -3.0 %" in text
+
+
+def test_what_was_not_run_is_said() -> None:
+    text = "\n".join(section({**results(0.0), "switched": [], "starts": []}))
+    assert "together 0.80 a token" in text
+    assert "Not run: pairs within one engine." in text
+    assert "Not run: pairs of processes." in text
 
 
 def test_a_logarithm_is_shown_in_percent() -> None:
