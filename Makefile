@@ -138,7 +138,7 @@ bench-goodput: prepare ## our goodput counters against vllm bench serve and aipe
 
 .PHONY: bench-overhead
 bench-overhead: prepare ## what our layers cost: throughput, TPOT and CPU with and without them; docs/benchmarks.md
-	@PYTHONPATH=tests $(PY) -m benchmarks.goodput.overhead build/bench/overhead.json
+	@PYTHONPATH=tests $(PY) -m benchmarks.overhead build/bench/overhead.json
 
 .PHONY: bench-activator
 bench-activator: setup ## what the activator costs beside nginx: latency, rate, memory, the first token; docs/benchmarks.md

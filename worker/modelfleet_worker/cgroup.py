@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelfleet_worker.kernel_files import kernel_text
+
 _UNLIMITED_BYTES = 1 << 60  # v1 says "no limit" by a number near 2^63
 
 
@@ -52,6 +54,7 @@ class Host:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._version, self._folder = self._find()
+        self._limited = tuple(self._ancestors(self._folder)) if self._folder is not None else ()
 
     def memory(self) -> Memory | None:
         """The cgroup's memory now; None where there is no memory controller."""
@@ -85,7 +88,7 @@ class Host:
     def _held(self, pids: Iterable[int]) -> Iterator[Held]:
         for pid in pids:
             with suppress(OSError, ValueError, KeyError):
-                text = (self._root / f"proc/{pid}/status").read_text(errors="replace")
+                text = kernel_text(f"{self._root}/proc/{pid}/status")
                 words = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
                 anonymous = int(words["RssAnon"].split()[0]) * 1024
                 yield Held(pid=pid, name=words["Name"].strip(), anonymous_bytes=anonymous)
@@ -104,6 +107,7 @@ class Host:
         return 2, _existing(mount, paths.get("", "/"), "memory.current")
 
     def _ancestors(self, folder: Path) -> Iterator[Path]:
+        """The folders whose limits count."""
         mount = self._root / "sys/fs/cgroup"
         while folder != mount and mount in folder.parents:
             yield folder
@@ -115,11 +119,11 @@ class Host:
         stat = _table(folder / "memory.stat")
         return Memory(
             version=2,
-            used_bytes=int((folder / "memory.current").read_text()),
+            used_bytes=int(kernel_text(f"{folder}/memory.current")),
             anonymous_bytes=stat["anon"],
             shared_bytes=stat.get("shmem", 0),
             cache_bytes=stat["file"] - stat.get("shmem", 0),
-            limit_bytes=self._limit(folder, "memory.max"),
+            limit_bytes=self._limit("memory.max"),
             oom_kills=_table(folder / "memory.events").get("oom_kill", 0),
         )
 
@@ -128,20 +132,20 @@ class Host:
         shared = stat.get("total_shmem", 0)
         return Memory(
             version=1,
-            used_bytes=int((folder / "memory.usage_in_bytes").read_text()),
+            used_bytes=int(kernel_text(f"{folder}/memory.usage_in_bytes")),
             anonymous_bytes=stat["total_rss"],
             shared_bytes=shared,
             cache_bytes=stat["total_cache"] - shared,
-            limit_bytes=self._limit(folder, "memory.limit_in_bytes"),
+            limit_bytes=self._limit("memory.limit_in_bytes"),
             oom_kills=_table(folder / "memory.oom_control").get("oom_kill", 0),
         )
 
-    def _limit(self, folder: Path, file: str) -> int | None:
+    def _limit(self, file: str) -> int | None:
         """The smallest limit of the cgroup and those above it."""
         limits = []
-        for one in self._ancestors(folder):
+        for one in self._limited:
             with suppress(OSError, ValueError):  # the root has none, and "max" is none
-                limits.append(int((one / file).read_text()))
+                limits.append(int(kernel_text(f"{one}/{file}")))
         return min((limit for limit in limits if limit < _UNLIMITED_BYTES), default=None)
 
 
@@ -156,7 +160,7 @@ def _existing(mount: Path, path: str, file: str) -> Path | None:
 def _table(path: Path) -> dict[str, int]:
     """Lines of a name and a number."""
     found = {}
-    for line in path.read_text().splitlines():
+    for line in kernel_text(path).splitlines():
         name, *rest = line.split()
         if rest and rest[0].isdigit():
             found[name.rstrip(":")] = int(rest[0])

@@ -70,13 +70,14 @@ class Health(Part):
         quiet = counts.in_flight > 0 and now_s - self._ended_at_s > _PERIOD_S
         healthy, seen = await asyncio.gather(self._around.api.healthy(), self._engine_numbers(quiet))
         work = counts.in_flight > 0 or not healthy
+        told = None if seen is None else (float(ended), *seen)
         found = processes.below(os.getpid())
         stopped = [process for process in found if process.state == "T"]
         return Look(
             at_s=time.monotonic(),
             work=work,
-            numbers=None if seen is None else (float(ended), *seen),
-            wanted_s=_wanted_s(process.pid for process in found) if work else None,
+            numbers=told,
+            wanted_s=_wanted_s(process.pid for process in found) if work and self._judge.stands(told) else None,
             stopped=tuple(f"{process.name} ({process.pid})" for process in stopped),
             stopped_wanted_s=_wanted_s(process.pid for process in stopped),
             token=self._answered(),

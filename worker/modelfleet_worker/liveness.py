@@ -59,6 +59,10 @@ class Judge:
         self._still: list[Look] = []
         self._stopped: Look | None = None
 
+    def stands(self, numbers: tuple[float, ...] | None) -> bool:
+        """Whether `numbers` show no progress. `wanted_s` counts in such a look alone, and is dear to find out."""
+        return self._moved is not None and (numbers is None or numbers == self._moved.numbers)
+
     def see(self, look: Look) -> Verdict:
         """The verdict on everything seen so far."""
         before, self._before = self._before, look
@@ -84,7 +88,7 @@ class Judge:
         return Verdict.ALIVE
 
     def _stands(self, look: Look, moved: Look) -> Verdict:
-        if not look.work or look.token or (look.numbers is not None and look.numbers != moved.numbers):
+        if not look.work or look.token or not self.stands(look.numbers):
             return self._moves(look)
         self._still = [one for one in self._still if look.at_s - one.at_s <= SILENT_S] + [look]
         still_s = look.at_s - moved.at_s

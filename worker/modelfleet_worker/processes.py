@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from modelfleet_worker.kernel_files import kernel_text
+
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _PROC = Path("/proc")
@@ -48,12 +50,12 @@ class Process:
 def below(root: int) -> list[Process]:
     """All living processes below `root`; a zombie is not living."""
     children: dict[int, list[Process]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+    for name in os.listdir("/proc"):
+        if name.isdigit():
             with suppress(
                 OSError, ValueError, IndexError
             ):  # it ended meanwhile; a name may be cut in the middle of a character
-                process = _process(int(entry.name), (entry / "stat").read_text(errors="replace"))
+                process = _process(int(name), kernel_text(f"/proc/{name}/stat"))
                 children.setdefault(process.parent, []).append(process)
     found, left = [], list(children.get(root, ()))
     while left:
@@ -124,18 +126,19 @@ def wanted_s(pid: int, root: Path = _PROC) -> float | None:
     A process that a busy machine starves wants time; one that sleeps wants none. A thread that waits for a disk at this
     moment counts as one that has wanted the processor all along, because nobody can know how long it waits.
     """
-    total_ns = 0
-    for task in (root / str(pid) / "task").glob("[0-9]*"):
-        with suppress(OSError, IndexError):  # it ended meanwhile
-            try:
-                ran_ns, waited_ns, _ = (int(field) for field in (task / "schedstat").read_text().split())
-            except (FileNotFoundError, ValueError):
-                if (task / "stat").exists():
-                    return None
-                continue
-            total_ns += ran_ns + waited_ns
-            if (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "D":
-                return inf
+    total_ns, tasks = 0, f"{root}/{pid}/task"
+    with suppress(FileNotFoundError):  # the process ended; or no such process, which wants nothing
+        for task in filter(str.isdigit, os.listdir(tasks)):
+            with suppress(OSError, IndexError):  # it ended meanwhile
+                try:
+                    ran_ns, waited_ns, _ = (int(field) for field in kernel_text(f"{tasks}/{task}/schedstat").split())
+                except (FileNotFoundError, ValueError):
+                    if os.path.exists(f"{tasks}/{task}/stat"):
+                        return None
+                    continue
+                total_ns += ran_ns + waited_ns
+                if kernel_text(f"{tasks}/{task}/stat").rpartition(")")[2].split()[0] == "D":
+                    return inf
     return total_ns / 1e9
 
 

@@ -50,43 +50,6 @@ def goodput(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def pair(ours: Any, bare: Any) -> str:
-    """One pair as it is measured."""
-    sides = (("ours", ours), ("bare", bare))
-    return "; ".join(
-        f"{name} {one.cpu_us_per_token:.1f} us CPU a token ({one.front_us_per_token:.1f} in front),"
-        f" tpot {one.tpot_s * 1000:.2f} ms, {one.tokens_per_s:.0f} tokens/s"
-        for name, one in sides
-    )
-
-
-def overhead(results: Mapping[str, Any]) -> list[str]:
-    """The section on what our layers cost."""
-    block, cpu, rate = results["block"], results["cpu_us_per_token"], results["tokens_per_s"]
-    rows = (
-        f"| {name} | {one['median_percent']:+.2f} % | {one['mean_percent']:+.2f} % | {one['upper_percent']:+.2f} % |"
-        for name, one in results["cost"].items()
-    )
-    return [
-        "## What the worker's layers cost",
-        f"`make bench-overhead`: one engine behind supervisor, gate and plugin, one bare, side by side;"
-        f" {results['pairs']} interleaved pairs of blocks of {block['requests']} streamed requests,",
-        f"each of {block['sequences']} sequences of {block['tokens']} tokens. Load average of the machine at the end:"
-        f" {results['loadAverage']:.1f}; where that is above its processors, CPU time is",
-        "what can be compared. A step of the tiny model takes a few milliseconds, a tenth of a large one's.",
-        "",
-        "| cost, ours over bare | median of pairs | mean | upper 95 % bound |",
-        "| --- | --- | --- | --- |",
-        *rows,
-        "",
-        f"CPU microseconds a token: {cpu['ours']} with our layers, {cpu['bare']} without, medians; of these in the API"
-        f" server and the supervisor {cpu['front_ours']} and {cpu['front_bare']}.",
-        f"There, where nothing spins, our layers add {cpu['front_added_mean']} in the mean, at most"
-        f" {cpu['front_added_upper']} (95 %): {cpu['front_added_upper_percent_of_all']} % of all CPU time of a token."
-        f" Tokens a second: {rate['ours']} and {rate['bare']}.",
-    ]
-
-
 def write(name: str, lines: Sequence[str]) -> None:
     """Replaces the section between its marks in docs/benchmarks.md, or adds it at the end."""
     begin, end = f"<!-- {name}: begin, written by make bench-{name} -->", f"<!-- {name}: end -->"

@@ -5,6 +5,8 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelfleet_worker.liveness import BUSY_S, DOUBTFUL_S, SILENT_S, STOPPED_S, Judge, Look, Verdict
 
@@ -120,3 +122,25 @@ def test_a_worker_that_was_frozen_itself_counts_anew() -> None:
     thawed_s = 1000.0
     assert judge.see(replace(ASLEEP, at_s=thawed_s)) is Verdict.ALIVE
     assert judge.see(replace(ASLEEP, at_s=thawed_s + PERIOD_S)) is Verdict.ALIVE
+
+
+@given(
+    st.lists(
+        st.builds(
+            Look,
+            at_s=st.just(0.0),
+            work=st.sampled_from([True, True, True, False]),
+            numbers=st.sampled_from([None, (1.0,), (1.0,), (1.0,), (2.0,), (1.0, 2.0)]),
+            wanted_s=st.sampled_from([0.0, 0.0, 0.0, 0.5, inf]),
+            token=st.sampled_from([False, False, False, True]),
+        ),
+        max_size=60,
+    )
+)
+def test_the_verdicts_are_the_same_if_processors_are_looked_at_only_when_nothing_moves(seen: list[Look]) -> None:
+    always, seldom, wanted_s = Judge(), Judge(), 0.0
+    for step, one in enumerate(seen):
+        wanted_s += one.wanted_s or 0.0
+        look = replace(one, at_s=step * PERIOD_S, wanted_s=wanted_s)
+        spared = look if seldom.stands(look.numbers) else replace(look, wanted_s=None)
+        assert (seldom.see(spared), seldom.why) == (always.see(look), always.why)
