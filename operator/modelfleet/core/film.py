@@ -13,11 +13,11 @@ from modelfleet.api.conditions import ConditionType
 from modelfleet.core import raw
 from modelfleet.core.children import observe
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift, Outcome
-from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.groups import Replica
 from modelfleet.core.placement.project import pinned_node
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
-from modelfleet.core.revisions import Revision, pinned
+from modelfleet.core.revisions import Revision, fleet_of, pinned
 from modelfleet.core.stage import Happening, Stage
 
 MOST_FRAMES = 200
@@ -91,7 +91,7 @@ class Film:
     def _fleet(self) -> tuple[Replica, ...]:
         owner = _owner(self.stage)
         pods = tuple(view(pod, owner.name) for pod in self.stage.pods())
-        return replicas(pods, {name: each.plan for name, each in self._known().items()})
+        return fleet_of(pods, self._known().values())
 
     def _name_revisions(self) -> None:
         for each in sorted(self._known().values(), key=lambda known: (known.number, known.name)):

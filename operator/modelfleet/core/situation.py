@@ -156,20 +156,22 @@ class Situation:
     @property
     def plan_blocked(self) -> bool:
         """Somebody else holds the name under which the plan would be pinned or handed to workers."""
-        return any(
-            key in self.children.foreign for key in self._needed if key[0] in ("ConfigMap", "ControllerRevision")
-        )
+        if self.revision is None:
+            return False
+        name = names.revision(self.children.owner.name, self.revision.name)
+        return any((kind, name) in self.children.foreign for kind in ("ConfigMap", "ControllerRevision"))
 
     @property
     def _needed(self) -> tuple[tuple[str, str], ...]:
         owner = self.children.owner.name
-        groups = (
-            (r.revision, r.slot) for r in self.fleet if r.size > 1 and r.revision is not None and r.slot is not None
-        )
+        groups = ((r.pool, r.slot) for r in self.fleet if r.size > 1 and r.pool is not None and r.slot is not None)
         fences = (("NetworkPolicy", names.pod(owner, revision, slot)) for revision, slot in groups)
         always = (("Service", names.child(owner)), *fences)
         if self.revision is None:
             return always
         plan = names.revision(owner, self.revision.name)
-        group = (("Service", plan),) if self.revision.plan.nodes > 1 else ()
-        return (*always, *group, ("ConfigMap", plan), ("ControllerRevision", plan))
+        there = {replica.pool for replica in self.fleet}
+        used = [pool for pool in self.revision.pools if pool is self.revision or pool.name in there]
+        group = (("Service", names.revision(owner, pool.name)) for pool in used if pool.plan.nodes > 1)
+        maps = (("ConfigMap", names.revision(owner, pool.name)) for pool in used)
+        return (*always, *group, *maps, ("ControllerRevision", plan))
