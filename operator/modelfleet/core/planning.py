@@ -74,10 +74,16 @@ def _with_others(question: Question, answer: Answer, chosen: ClassPlan, setting:
     others = [each for each in answer.plans if each is not chosen and _runs_here(each)]
     return _plan(question, answer, chosen, setting).model_copy(
         update={
-            "others": tuple(_plan(question, answer, each, setting) for each in others),
+            "others": tuple(_beside(_plan(question, answer, each, setting)) for each in others),
             "unused": tuple(_unused(answer, setting, {each.class_name for each in (chosen, *others)})),
         }
     )
+
+
+def _beside(plan: Plan) -> Plan:
+    """Without what only the first plan tells: why it is as it is."""
+    told: dict[str, object] = {"reasons": (), "rejected": (), "summary": ""}
+    return plan.model_copy(update={"planned": plan.planned.model_copy(update=told) if plan.planned else None})
 
 
 def _unused(answer: Answer, setting: Setting, used: Collection[str]) -> Iterable[Why]:
@@ -196,9 +202,9 @@ def _figure(value: float) -> float:
 
 
 def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
-    """The other classes that would do, then what was rejected."""
+    """The other classes that would do and are not used, then what was rejected."""
     for plan in answer.plans:
-        if plan is not chosen:
+        if plan is not chosen and not _runs_here(plan):
             score = f"{plan.class_name} keeps the promise in {plan.pool.layout} at {rounded(plan.score.value, 3)}"
             yield Why(
                 check=Check.SCORE.value,

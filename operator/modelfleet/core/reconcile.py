@@ -26,6 +26,7 @@ from modelfleet.core.handshake import Handshake, decide_handshake
 from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
+from modelfleet.core.mix import mix_of
 from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
 from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
@@ -137,13 +138,14 @@ def _course(
     decision about the number of replicas, where samples decide it."""
     if intent.wish is None:
         return intent, None, None
-    number, scaling = decide_number(world, children, fleet, intent.wish)
+    wanted = current(intent.wish.digest, intent.wish.plan, known, raw.mapping(world.deployment, "spec"))
+    number, scaling = decide_number(world, children, fleet, intent.wish, wanted)
     wish = with_number(intent.wish, number)
     intent = replace(intent, wish=wish)
     spec = wish.deployment.spec
     course = decide_course(
         Trial(
-            wanted=current(wish.digest, wish.plan, known, raw.mapping(world.deployment, "spec")),
+            wanted=wanted,
             known=known,
             fleet=fleet,
             replicas=wish.replicas.replicas,
@@ -158,7 +160,7 @@ def _course(
         return intent, course, scaling
     replicas = decide_replicas(spec.scaling, raw.mapping(world.deployment, "metadata"), goal.plan)
     wish = replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)
-    number, scaling = decide_number(world, children, fleet, wish)
+    number, scaling = decide_number(world, children, fleet, wish, goal)
     return replace(intent, wish=with_number(wish, number)), course, scaling
 
 
@@ -207,7 +209,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             ),
             now=world.now,
             surge=rollout.max_surge,
-            missing=decide_spare(rollout, wanted, goal.plan).missing,
+            missing=decide_spare(rollout, wanted, goal.plan, mix_of(fleet, goal)).missing,
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
             slow=ground.slow,
@@ -224,7 +226,7 @@ def _budget(
     if intent.wish is None or course is None:
         return
     wish, plan = intent.wish, course.goal.plan
-    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan)
+    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan, mix_of(fleet, course.goal))
     yield from keep_budget(children, pods_to_leave(fleet, step.victims, plan.nodes, spare))
 
 

@@ -16,6 +16,7 @@ from modelfleet.core.course import Course
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
+from modelfleet.core.mix import Mix, mix_of
 from modelfleet.core.placing import Placing
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
@@ -49,7 +50,22 @@ class Situation:
     def spare(self) -> Spare | None:
         """How many replicas may be missing; None without a wish."""
         wish = self.intent.wish
-        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan) if wish else None
+        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan, self.mix) if wish else None
+
+    @cached_property
+    def mix(self) -> Mix | None:
+        """What stands of which class; None without a wish."""
+        return mix_of(self.fleet, self.revision) if self.revision else None
+
+    @cached_property
+    def on_later(self) -> Mapping[str, int]:
+        """How many replicas stand on each later class of the plan, or are made there now, by the pool's name."""
+        pools = {pool.name: pool.plan.class_name for pool in self.revision.later} if self.revision else {}
+        made = [each.class_name for each in self.placing.spilled]
+        return {
+            name: sum(replica.pool == name for replica in self.replicas) + made.count(kind)
+            for name, kind in pools.items()
+        }
 
     @cached_property
     def cordoned(self) -> Mapping[str, str]:
