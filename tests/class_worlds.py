@@ -1,12 +1,17 @@
 """Clusters of two classes for one ModelDeployment: `small` is listed first, `big` after it."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from builders import Raw, accelerator_class, deployment, merged
 from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.effects import Outcome
+from modelfleet.core.placement.ledger import Ledger
+from modelfleet.core.placement.project import NodeEntry, pod_entry, pod_key
+from modelfleet.core.placement.view import ClusterView
 from modelfleet.core.stage import Happening, Stage
+from planner_worlds import PlannedFleet
 
 MOST_STEPS = 200
 
@@ -61,6 +66,25 @@ def on_classes(stage: Stage) -> dict[str, int]:
             kind = raw.text(pod, "spec", "nodeSelector", "modelfleet.dev/accelerator")
             counts[kind] = counts.get(kind, 0) + 1
     return counts
+
+
+@dataclass
+class ClassedFleet(PlannedFleet):
+    """A fleet whose classes each have `rooms` of accelerators on one node."""
+
+    rooms: dict[str, int] = field(default_factory=dict)
+
+    def view(self) -> ClusterView:
+        """The nodes as a placer would show them."""
+        ledger = Ledger()
+        for name, count in self.rooms.items():
+            kind = self.classes[name]["spec"]
+            offered = {"cpu": 10**9, "memory": 10**18, "pods": 110, kind["resourceName"]: count}
+            labels = {**kind["nodeSelector"]}
+            ledger.set_node(f"{name}-0", NodeEntry(labels, offered, ready=True, cordoned=False, taints=()))
+        for pod in self.pods().values():
+            ledger.set_pod(pod_key(pod), pod_entry(pod))
+        return ledger.view("", {})
 
 
 def pools(outcome: Outcome) -> list[tuple[str, int]]:

@@ -102,7 +102,7 @@ def decide_number(
         wish = replace(wish, replicas=decide_replicas(scaling, metadata, wish.plan, mix))
     if world.samples is None or scaling.mode is ScalingMode.MANUAL or not has_knee(wish.plan):
         return wish.replicas, None
-    case = replace(case_of(world, children, fleet, wish), mix=mix)
+    case = replace(case_of(world, children, fleet, wish), later=mix.later)
     found = Scaling(case=case, kept=decide_scaled(case, world.scaling))
     shown = found.kept.shown
     if shown is None:

@@ -67,8 +67,8 @@ class Seats:
 class Case:
     """One deployment. `promise` is the digest that its workers count under; `stored` what NAME-state keeps; `limits`
     are upper bounds on growing besides those of the spec (quotas): what was decided before stays. `grants` are
-    replicas that this model (`key`) leaves to others or gets from them. `priority` is that of its pods. `mix` is what
-    stands where some of it is of later classes; None: all is as `plan` says."""
+    replicas that this model (`key`) leaves to others or gets from them. `priority` is that of its pods. `later`
+    are the replicas that stand on later classes than that of `plan`, by their plans."""
 
     scaling: Scaling
     objectives: tuple[Objective, ...]
@@ -82,12 +82,13 @@ class Case:
     priority: int = 0
     grants: tuple[Grant, ...] = ()
     now: datetime
-    mix: Mix | None = None
+    later: tuple[tuple[Plan, int], ...] = ()
 
     @property
     def stands(self) -> Mix:
         """What stands of which class."""
-        return self.mix or Mix(first=self.plan, on_first=self.seats.standing)
+        on_later = sum(count for _, count in self.later)
+        return Mix(first=self.plan, on_first=max(0, self.seats.standing - on_later), later=self.later)
 
 
 def decide_scaled(case: Case, kept: Kept | None) -> Kept:
@@ -176,7 +177,10 @@ def _with_what_leaves(case: Case, kept: Kept, weighed: Weighed) -> Weighed:
     mix = case.stands
     if not mix.on_later or weighed.replicas >= mix.standing:
         return weighed
-    carrying = min(mix.carrying(weighed.replicas * mix.knee_rps / (case.plan.knee_rps or 1.0)), mix.standing)
+    # Between what one replica fewer would carry and what these carry lies the load that they were counted for.
+    load_rps = max((weighed.replicas - 1) * mix.knee_rps, weighed.peak_rps * weighed.margin)
+    need = min(load_rps, weighed.replicas * mix.knee_rps) / (case.plan.knee_rps or 1.0)
+    carrying = min(mix.carrying(need), mix.standing)
     if carrying <= weighed.replicas:
         return weighed
     replicas, bound = clipped(carrying, *bounds(case, kept))
