@@ -191,13 +191,7 @@ def stolen(fleet: Fleet) -> str:
         "metadata": {"name": f"thief-{len(fleet.told)}", "namespace": "other"},
         "spec": {
             "nodeName": name,
-            "containers": [
-                {
-                    "resources": {
-                        "requests": {f"modelfleet.dev/{class_of(name)}": str(fleet.choose.randint(1, PER_NODE))}
-                    }
-                }
-            ],
+            "containers": [{"resources": {"requests": taken}}],
         },
     }
     if fleet.stage.fits(name, thief):

@@ -67,7 +67,7 @@ class Run:
             now = look(self.fleet.stage) if outcome.effects else before
             whole = len(self.fleet.told) == killed
             faults = faults_of_decision if whole else faults_of_writes
-            for fault in faults(before, now, outcome, self._wanted()):
+            for fault in faults(before, now, outcome, self._wanted(outcome)):
                 raise Broken(self.seed, fault, tuple(self._story(outcome)))
             before = now
             if not outcome.effects:
@@ -84,11 +84,15 @@ class Run:
         for fault in faults_at_rest(look(self.fleet.stage), outcome):
             raise Broken(self.seed, fault, tuple(self._story(outcome)))
         count = len(look(self.fleet.stage).serving)
-        if reasons["Progressing"] != "Settled" or reasons["Ready"] != "Serving" or count != self._wanted():
+        if reasons["Progressing"] != "Settled" or reasons["Ready"] != "Serving" or count != self._wanted(outcome):
             raise Broken(self.seed, f"it does not come to rest: {count} serve, {reasons}", tuple(self._story(outcome)))
 
-    def _wanted(self) -> int:
-        return int(self.fleet.stage.deployment["spec"]["scaling"]["replicas"])
+    def _wanted(self, outcome: Outcome) -> int:
+        """What the user wants, as far as maxAccelerators, where there is one, allows."""
+        scaling = self.fleet.stage.deployment["spec"]["scaling"]
+        wish, bounded = int(scaling["replicas"]), scaling.get("maxAccelerators") is not None
+        decided = raw.integer(outcome.status, "scaling", "lastDecision", "to", default=wish)
+        return min(wish, decided) if bounded else wish
 
     def _story(self, outcome: Outcome) -> Iterator[str]:
         yield from self.fleet.told
