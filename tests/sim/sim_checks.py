@@ -98,7 +98,9 @@ def _too_many(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterato
         [each for each in seen.fleet if each.revision == goal and not (each.terminating or each.finished)]
         for seen in (before, now)
     )
-    most = min(wanted, spec["scaling"]["maxReplicas"])
+    replaced = any(node_entry(node).cordoned for node in now.stage.nodes.values())
+    surge = (spec.get("rollout") or {}).get("maxSurge", 1) if replaced else 0
+    most = min(wanted, spec["scaling"]["maxReplicas"]) + surge
     if len(are) > max(len(were), most):
         yield f"{len(are)} replicas stand on all classes where {most} are wanted"
     bound = spec["scaling"].get("maxAccelerators")

@@ -117,7 +117,8 @@ class Plan(ApiModel):
     """The pinned plan: it changes only when the spec or a referenced class changes."""
 
     revision: Annotated[str, Field(max_length=63)]
-    """The revision's identity; pods carry it as the label modelfleet.dev/revision."""
+    """The revision's identity; pods carry it as the label modelfleet.dev/revision, those of a pool after the first a
+    name of their pool's own."""
     pools: Annotated[tuple[Pool, ...], Field(max_length=16), Unique(("role", "class_"))] = ()
     """What runs where: a pool for each listed class that carries the model, in the order in which they are used where
     the ones before have no room."""

@@ -1,12 +1,15 @@
 """A replica without room on the first listed class is made on the next one, and nothing is said that is not so."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from builders import accelerator_class, check_status, condition
 from class_worlds import class_of, node_of, on_classes, pools, settle, two_classes, write
+from modelfleet.core import raw
 from modelfleet.core.reconcile import plan
+from planner_worlds import gpu_class, planned, settled
 
 
 def told(outcome: Any) -> list[tuple[str, str]]:
@@ -194,3 +197,55 @@ def test_a_class_that_is_taken_off_the_list_is_left():
     outcome = settle(stage)
     assert on_classes(stage) == {"small": 3}
     assert pools(outcome) == [("small", 3)]
+
+
+def test_a_plan_that_was_pinned_for_the_first_class_alone_stays_as_it_is():
+    stage = two_classes(2, {"small": 2, "big": 4}, accelerators={"classes": ["small"]})
+    settle(stage)
+    # What a version pinned that used the first class alone: the same hash, made from the whole list.
+    (stored,) = stage.of("ControllerRevision")
+    stored["data"]["spec"]["accelerators"]["classes"] = ["small", "big"]
+    write(stage, accelerators={"classes": ["small", "big"]}, scaling={"replicas": 3})
+    outcome = settle(stage)
+    assert on_classes(stage) == {"small": 2}
+    assert pools(outcome) == [("small", 3)]
+    assert condition(outcome.status, "Placed")[1] == "NoRoom"
+    assert [raw.name(each) for each in stage.of("ControllerRevision")] == [raw.name(stored)]
+
+
+def test_a_predicted_plan_that_was_pinned_for_one_class_stays_as_it_is():
+    two = {"h100": gpu_class(), "other": gpu_class("other")}
+    fleet = settled(planned(accelerators={"classes": ["h100", "other"]}), classes=two)
+    (stored,) = (item for (kind, _), item in fleet.objects.items() if kind == "ControllerRevision")
+    assert [each["className"] for each in stored["data"]["plan"].pop("others")] == ["other"]
+    fleet.settle()
+    assert [pool["class"] for pool in fleet.deployment["status"]["plan"]["pools"]] == ["h100"]
+    assert "others" not in stored["data"]["plan"]
+
+
+def test_what_the_operator_remembers_of_a_class_listed_later_may_be_lost():
+    stage = two_classes(2, {"small": 2, "big": 4}, accelerators={"classes": ["small"]})
+    settle(stage)
+    write(stage, accelerators={"classes": ["small", "big"]}, scaling={"replicas": 3})
+    settle(stage)
+    before = [pod["metadata"]["uid"] for pod in stage.pods()]
+    del stage.objects["ConfigMap", "chat-state"]
+    settle(stage)
+    assert on_classes(stage) == {"small": 2, "big": 1}
+    assert [pod["metadata"]["uid"] for pod in stage.pods()] == before
+
+
+def test_a_class_whose_nodes_do_not_come_gives_way_to_the_next():
+    stage = two_classes(1, {"big": 4})
+    stage.classes["small"] = class_of("small", 2, supplies=BUYS)
+    stage.reconcile()
+    (pod,) = stage.pods()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    pod["status"] = {"phase": "Pending", "conditions": [refused | {"lastTransitionTime": stage.now.isoformat()}]}
+    stage.now += timedelta(seconds=600)
+    assert stage.reconcile().effects == ()
+    stage.now += timedelta(seconds=301)
+    ((_, message),) = told(stage.reconcile())
+    settle(stage)
+    assert "is made on class big" in message
+    assert on_classes(stage) == {"big": 1}
