@@ -39,6 +39,7 @@ def adopt(known: Mapping[str, Revision], fresh: Plan, own_image: bool) -> Revisi
     newest = max(known.values(), key=lambda each: (each.number, each.name), default=None)
     if newest is None or (newest.plan.planned is None) != (fresh.planned is None):
         return None
+    own_image = own_image or raw.at(newest.spec, "engine", "image") is not None  # one that was taken back is no default
     return newest if _same_pods(newest.plan, fresh, own_image) else None
 
 

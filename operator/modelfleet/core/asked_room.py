@@ -27,7 +27,7 @@ _WORDS_LIMIT = 200  # characters of somebody else's terms that are told
 class Site:
     """Where replicas of `goal` are to be placed. `kind` is their class as it is today, None where it is gone; `cluster`
     is None while its nodes are not known; `avoid` are nodes in doubt. `later` are the pools of `goal` on later classes
-    that may be used, with their classes."""
+    that may be used, with their classes; to one pool `beside` are the names of the others."""
 
     children: Children
     fleet: tuple[Replica, ...]
@@ -37,12 +37,14 @@ class Site:
     spread: Spread = Spread.NONE
     avoid: frozenset[str] = frozenset()
     later: tuple[tuple[Revision, AcceleratorClass | None], ...] = ()
+    beside: frozenset[str] = frozenset()
 
     @property
     def pools(self) -> tuple["Site", ...]:
         """The site as each pool of the goal sees it, in the order in which they are used."""
-        first = replace(self, later=())
-        return (first, *(replace(first, goal=pool, kind=kind) for pool, kind in self.later))
+        pools = ((self.goal, self.kind), *self.later)
+        named = frozenset(pool.name for pool, _ in pools)
+        return tuple(replace(self, goal=pool, kind=kind, later=(), beside=named - {pool.name}) for pool, kind in pools)
 
     def pool_of(self, replica: Replica) -> "Site":
         """The site as the pool of a replica sees it."""

@@ -109,7 +109,7 @@ def to_buy(site: Site, slots: Iterable[int]) -> tuple[list[int], str]:
     unplaced = (
         one
         for replica in site.fleet
-        if replica.revision != site.goal.name or replica.pool == site.goal.name
+        if replica.pool not in site.beside
         for one in replica.pods
         if not (one.placed or one.gates or one.finished)
     )

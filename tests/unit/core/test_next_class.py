@@ -249,3 +249,12 @@ def test_a_class_whose_nodes_do_not_come_gives_way_to_the_next():
     settle(stage)
     assert "is made on class big" in message
     assert on_classes(stage) == {"big": 1}
+
+
+def test_an_image_that_is_taken_back_is_not_kept_by_a_revision_of_the_same_form():
+    stage = two_classes(1, {"small": 2, "big": 4}, engine={"image": "mine:1"})
+    settle(stage)
+    write(stage, engine=None)
+    settle(stage)
+    (pod,) = stage.pods()
+    assert pod["spec"]["containers"][0]["image"] == "worker"
