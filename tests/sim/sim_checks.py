@@ -4,17 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sim_fleet import LATER
+
 from builders import check_status
 from modelfleet.api.parse import parse_deployment
 from modelfleet.core import raw
 from modelfleet.core.capacity import decide_spare
 from modelfleet.core.children import observe
 from modelfleet.core.effects import Lift, Outcome
-from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.groups import Replica
 from modelfleet.core.placement.project import node_entry, pinned_node, pod_entry
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
-from modelfleet.core.revisions import Revision, pinned
+from modelfleet.core.revisions import Revision, by_pool, fleet_of, pinned
 from modelfleet.core.stage import Stage
 
 
@@ -38,7 +40,7 @@ def look(stage: Stage) -> Seen:
     owner = Owner(raw.name(deployment), raw.text(deployment, "metadata", "namespace"), raw.uid(deployment))
     known = pinned(observe(stage.world(), owner))
     pods = (view(pod, owner.name) for pod in stage.pods())
-    return Seen(stage, known, replicas(pods, {name: each.plan for name, each in known.items()}))
+    return Seen(stage, known, fleet_of(pods, known.values()))
 
 
 def faults_of_decision(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterator[str]:
@@ -55,6 +57,7 @@ def faults_of_writes(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> 
         least = min(len(were), wanted - _allowed(now, outcome, wanted))
         if len(are) < least:
             yield f"{len(were)} served, and we left {len(are)} where {least} must be: {sorted(were - are)} went"
+    yield from _too_many(before, now, outcome, wanted)
     yield from _over_committed(now.stage, outcome)
     yield from _torn(now)
 
@@ -75,6 +78,44 @@ def _allowed(now: Seen, outcome: Outcome, wanted: int) -> int:
     return decide_spare(spec.spec.rollout, wanted, now.known[goal].plan).missing
 
 
+def faults_at_rest(now: Seen, outcome: Outcome) -> Iterator[str]:
+    """What the status says of pools that is not so, while nothing is to be done."""
+    pools = {pool["class"]: pool["replicas"] for pool in raw.items(outcome.status, "plan", "pools")}
+    of = {name: pool.plan.class_name for name, pool in by_pool(now.known.values()).items()}
+    there = dict.fromkeys(pools, 0)
+    for replica in now.fleet:
+        kind = of.get(replica.pool or "", "")
+        there[kind] = there.get(kind, 0) + 1
+    if there != pools:
+        yield f"the status tells of {pools}, and there are {there}"
+
+
+def _too_many(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterator[str]:
+    """No more replicas are made than are wanted, whatever class they are on, and no more than a deployment may have
+    accelerators on a later class."""
+    goal, spec = raw.text(outcome.status, "plan", "revision"), now.stage.deployment["spec"]
+    were, are = (
+        [each for each in seen.fleet if each.revision == goal and not (each.terminating or each.finished)]
+        for seen in (before, now)
+    )
+    replaced = any(node_entry(node).cordoned for node in now.stage.nodes.values())
+    surge = (spec.get("rollout") or {}).get("maxSurge", 1) if replaced else 0
+    most = min(wanted, spec["scaling"]["maxReplicas"]) + surge
+    if len(are) > max(len(were), most):
+        yield f"{len(are)} replicas stand on all classes where {most} are wanted"
+    bound = spec["scaling"].get("maxAccelerators")
+    later = {name: pool.plan for name, pool in by_pool(now.known.values()).items() if name not in now.known}
+    made = {each.uid for each in are} - {each.uid for each in were}
+    held = sum(_accelerators(now, each) for each in are)
+    if bound is not None and held > bound and any(each.pool in later and each.uid in made for each in are):
+        yield f"a replica is made on a later class, and {held} accelerators are held where {bound} may be"
+
+
+def _accelerators(now: Seen, replica: Replica) -> int:
+    pool = by_pool(now.known.values()).get(replica.pool or "")
+    return pool.plan.accelerators if pool is not None else 0
+
+
 def _over_committed(stage: Stage, outcome: Outcome) -> Iterator[str]:
     """No pod is sent to a node that has no room for it beside what is there and what was sent there."""
     sent = {effect.name for effect in outcome.effects if isinstance(effect, Lift)}
@@ -82,19 +123,19 @@ def _over_committed(stage: Stage, outcome: Outcome) -> Iterator[str]:
         if name not in stage.nodes:
             yield f"a pod was sent to {name}, which is not there"
             continue
-        entry, taken = node_entry(stage.nodes[name]), 0
-        for pod in (*stage.pods(), *stage.others):
-            held = pod_entry(pod)
-            taken += held.requests.get("modelfleet.dev/cpu", 0) if held is not None and held.node == name else 0
-        if taken > entry.allocatable["modelfleet.dev/cpu"]:
-            yield f"{name} is over-committed: {taken} of {entry.allocatable['modelfleet.dev/cpu']}"
+        entry = node_entry(stage.nodes[name])
+        for resource in ("modelfleet.dev/cpu", f"modelfleet.dev/{LATER}"):
+            held = (pod_entry(pod) for pod in (*stage.pods(), *stage.others))
+            taken = sum(one.requests.get(resource, 0) for one in held if one is not None and one.node == name)
+            if taken > entry.allocatable.get(resource, 0):
+                yield f"{name} is over-committed: {taken} of {entry.allocatable.get(resource, 0)} {resource}"
         if entry.cordoned or not entry.ready:
             yield f"a pod was sent to {name}, which takes none"
 
 
 def _torn(now: Seen) -> Iterator[str]:
     """Tensor parallelism stays inside a node, and ranks of a group are on nodes of their own."""
-    for name, revision in now.known.items():
+    for name, revision in by_pool(now.known.values()).items():
         if revision.plan.tensor > revision.plan.member_accelerators:
             yield f"revision {name} spreads tensor parallelism over nodes"
     for replica in now.fleet:

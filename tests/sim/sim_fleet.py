@@ -28,26 +28,36 @@ DIED = {
     "lastState": {"terminated": {"exitCode": 1, "message": '{"reason": "EngineDied", "message": "it died"}'}},
 }
 GOOD_IMAGE = "image:good"
+LATER, FEW = "other", 3
+"""The class that is listed after the first, and of how many nodes the first has at most then."""
 SPARE_NODES = tuple(f"spare-{index}" for index in range(8))
 """Added in the end, so that whatever is wanted then has room."""
 
 
 def node(name: str) -> dict[str, Any]:
-    """A node of PER_NODE accelerators."""
-    offered = {"cpu": "64", "memory": "256Gi", "pods": "110", "modelfleet.dev/cpu": str(PER_NODE)}
+    """A node of PER_NODE accelerators, of the class that its name says."""
+    kind = class_of(name)
+    offered = {"cpu": "64", "memory": "256Gi", "pods": "110", f"modelfleet.dev/{kind}": str(PER_NODE)}
     return {
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"modelfleet.dev/accelerator": "cpu"}},
+        "metadata": {"name": name, "labels": {"modelfleet.dev/accelerator": kind}},
         "spec": {},
         "status": {"allocatable": offered, "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 
+def class_of(name: str) -> str:
+    """The class of the node of this name."""
+    return LATER if name.startswith(LATER) else "cpu"
+
+
 @dataclass
 class Fleet:
-    """The stage, its nodes by name as they are in good times, and what has happened, in words."""
+    """The stage, its nodes by name as they are in good times, and what has happened, in words. `beside`: how many nodes
+    there are of a class that is listed after the first, which has few then; 0: there is one class."""
 
     choose: random.Random
+    beside: int = 0
     stage: Stage = field(init=False)
     healthy: dict[str, dict[str, Any]] = field(init=False)
     told: list[str] = field(default_factory=list)
@@ -56,7 +66,13 @@ class Fleet:
         count = self.choose.randint(5, 8)
         self.healthy = {f"node-{index}": node(f"node-{index}") for index in range(count)}
         of = manual(self.choose.randint(1, 3), engine={"image": "image:0"}, parallelism=self.choose.choice(LAYOUTS))
-        self.stage = Stage(of, {"cpu": accelerator_class(acceleratorsPerNode=PER_NODE)}, dict(self.healthy))
+        if self.beside:
+            few = 1 + self.beside % FEW
+            own = {name: each for name, each in self.healthy.items() if name in [f"node-{n}" for n in range(few)]}
+            self.healthy = own | {f"{LATER}-{n}": node(f"{LATER}-{n}") for n in range(self.beside)}
+            of = merged(of, {"spec": {"accelerators": {"classes": ["cpu", LATER]}}})
+        classes = {name: accelerator_class(name, acceleratorsPerNode=PER_NODE) for name in ("cpu", LATER)}
+        self.stage = Stage(of, classes, dict(self.healthy))
         self.stage.failing = {"image:1": REFUSED, "image:2": DIED}
 
     def trouble(self, more: Sequence["Accident"] = ()) -> None:
@@ -94,7 +110,7 @@ class Fleet:
         for pod in self.stage.pods():
             if raw.text(pod, "status", "phase") == "Running":
                 self.status(pod, {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]})
-        self.write({"engine": {"image": GOOD_IMAGE}, "rollout": None})
+        self.write({"engine": {"image": GOOD_IMAGE}, "rollout": None, "scaling": {"maxAccelerators": None}})
         self.told.append("everything is mended")
 
     def write(self, spec: dict[str, Any]) -> None:
@@ -169,12 +185,13 @@ def stolen(fleet: Fleet) -> str:
     name = fleet.node()
     if name is None:
         return ""
+    taken = {f"modelfleet.dev/{class_of(name)}": str(fleet.choose.randint(1, PER_NODE))}
     thief = {
         "kind": "Pod",
         "metadata": {"name": f"thief-{len(fleet.told)}", "namespace": "other"},
         "spec": {
             "nodeName": name,
-            "containers": [{"resources": {"requests": {"modelfleet.dev/cpu": str(fleet.choose.randint(1, PER_NODE))}}}],
+            "containers": [{"resources": {"requests": taken}}],
         },
     }
     if fleet.stage.fits(name, thief):

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from sim_fleet import Accident, Fleet, node
+from sim_fleet import LATER, Accident, Fleet, node
 
 from builders import merged
 from modelfleet.api import names
@@ -45,6 +45,25 @@ def odd_amount(fleet: Fleet) -> str:
 
 def relabelled(fleet: Fleet) -> str:
     return _node(fleet, {"metadata": {"labels": fleet.choose.choice(LABELS)}})
+
+
+def classes_listed(fleet: Fleet) -> str:
+    """The user lists one class, both, or the other first."""
+    classes = fleet.choose.choice((["cpu"], ["cpu", LATER], ["cpu", LATER], [LATER, "cpu"]))
+    fleet.write({"accelerators": {"classes": classes}})
+    return f"the user lists {', '.join(classes)}"
+
+
+def accelerators_bounded(fleet: Fleet) -> str:
+    most = fleet.choose.choice((None, 4, 8))
+    fleet.write({"scaling": {"maxAccelerators": most}})
+    return f"the user sets maxAccelerators to {most}"
+
+
+def many_wanted(fleet: Fleet) -> str:
+    count = fleet.choose.randint(1, 4)
+    fleet.write({"scaling": {"replicas": count}})
+    return f"the user wants {count} replicas"
 
 
 def made_anew(fleet: Fleet) -> str:
@@ -102,6 +121,9 @@ def none_by_others(fleet: Fleet) -> None:
         left = [gate["name"] for gate in raw.items(pod, "spec", "schedulingGates") if gate["name"] != OTHERS_GATE]
         gates(fleet, pod, left)
 
+
+OF_CLASSES: tuple[Accident, ...] = (classes_listed, accelerators_bounded, *(many_wanted,) * 4)
+"""What users do where two classes may be listed."""
 
 HANDS: tuple[Accident, ...] = (
     tainted,

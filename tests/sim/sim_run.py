@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sim_checks import faults_of_decision, faults_of_writes, look
+from sim_checks import faults_at_rest, faults_of_decision, faults_of_writes, look
 from sim_fleet import Fleet
-from sim_hands import HANDS, none_by_others
+from sim_hands import HANDS, OF_CLASSES, none_by_others
 
 from modelfleet.core import raw
 from modelfleet.core.effects import Outcome
@@ -40,13 +40,15 @@ class Run:
 
     def __post_init__(self) -> None:
         self.choose = random.Random(self.seed)
-        self.fleet = Fleet(self.choose)
+        # A draw of its own, so that what else a seed stands for is the same as without classes.
+        self.beside = random.Random(f"classes of {self.seed}").choice((0, 0, 0, 1, 3))
+        self.fleet = Fleet(self.choose, self.beside)
 
     def play(self) -> int:
         """The whole run. Raises Broken; gives how many decisions it took."""
         for _ in range(self.choose.randint(3, 9)):
             if self.choose.random() < 0.5:
-                self.fleet.trouble(HANDS)
+                self.fleet.trouble((*HANDS, *OF_CLASSES) if self.beside else HANDS)
             outcome = self._decide_at_once()
             self.fleet.pass_time(outcome.wake_after_s)
         none_by_others(self.fleet)
@@ -65,7 +67,7 @@ class Run:
             now = look(self.fleet.stage) if outcome.effects else before
             whole = len(self.fleet.told) == killed
             faults = faults_of_decision if whole else faults_of_writes
-            for fault in faults(before, now, outcome, self._wanted()):
+            for fault in faults(before, now, outcome, self._wanted(outcome)):
                 raise Broken(self.seed, fault, tuple(self._story(outcome)))
             before = now
             if not outcome.effects:
@@ -79,12 +81,18 @@ class Run:
             if happened is Happening.NOTHING:
                 break
         reasons = {raw.text(each, "type"): raw.text(each, "reason") for each in raw.items(outcome.status, "conditions")}
+        for fault in faults_at_rest(look(self.fleet.stage), outcome):
+            raise Broken(self.seed, fault, tuple(self._story(outcome)))
         count = len(look(self.fleet.stage).serving)
-        if reasons["Progressing"] != "Settled" or reasons["Ready"] != "Serving" or count != self._wanted():
+        if reasons["Progressing"] != "Settled" or reasons["Ready"] != "Serving" or count != self._wanted(outcome):
             raise Broken(self.seed, f"it does not come to rest: {count} serve, {reasons}", tuple(self._story(outcome)))
 
-    def _wanted(self) -> int:
-        return int(self.fleet.stage.deployment["spec"]["scaling"]["replicas"])
+    def _wanted(self, outcome: Outcome) -> int:
+        """What the user wants, as far as maxAccelerators, where there is one, allows."""
+        scaling = self.fleet.stage.deployment["spec"]["scaling"]
+        wish, bounded = int(scaling["replicas"]), scaling.get("maxAccelerators") is not None
+        decided = raw.integer(outcome.status, "scaling", "lastDecision", "to", default=wish)
+        return min(wish, decided) if bounded else wish
 
     def _story(self, outcome: Outcome) -> Iterator[str]:
         yield from self.fleet.told

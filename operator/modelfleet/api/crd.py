@@ -59,14 +59,14 @@ KINDS = (
         scope="Namespaced",
         columns=(
             _column("Ready", "string", f"{_READY}.status", "Whether a request sent now would be answered."),
-            _column("Replicas", "integer", ".status.plan.pools[0].replicas", "Replicas that are wanted."),
+            _column("Replicas", "integer", ".status.scaling.lastDecision.to", "Replicas that are wanted."),
             _column("Serving", "integer", ".status.readyReplicas", "Replicas that serve."),
             _column("Layout", "string", ".status.plan.pools[0].layout", "How a replica is spread over accelerators."),
             _column("Why", "string", f"{_READY}.reason", "Why it is or is not ready; see docs/conditions.md."),
             _column("Progress", "string", f"{_PROGRESSING}.reason", "What is being done, or what stands in its way."),
             _column("Start", "integer", ".status.coldStart.progress.percent", "Percent of the coming replica's start."),
             _AGE,
-            _column("Class", "string", ".status.plan.pools[0].class", "The AcceleratorClass in use.", 1),
+            _column("Class", "string", ".status.plan.pools[0].class", "The AcceleratorClass that is used first.", 1),
             _column("Message", "string", f"{_READY}.message", "The reason in a sentence.", 1),
         ),
         subresources={

@@ -130,7 +130,8 @@ class Accelerators(ApiModel):
     """Which accelerators the model may run on."""
 
     classes: Annotated[tuple[ObjectName, ...], Field(min_length=1, max_length=8), Unique()]
-    """Names of AcceleratorClasses that the planner chooses among; without their performance facts the first is used."""
+    """Names of AcceleratorClasses that the planner chooses among; without their performance facts in this order. A
+    replica for which the chosen one has no room is made on the next that carries the model."""
     prefer: Prefer = Prefer.COST
     """What decides among classes that keep the promise: the least Cost (accelerators of the first class, where prices
     are not known) or the Order of the list. Default: Cost."""

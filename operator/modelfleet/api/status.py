@@ -79,7 +79,8 @@ class Pool(ApiModel):
     accelerators_per_replica: Count
     """Accelerators that one replica takes."""
     replicas: Count
-    """Replicas that are wanted."""
+    """Replicas that are wanted. In a pool after the first: those that stand there, because the classes before had no
+    room for them when they were made."""
     quantization: PoolQuantization | None = None
     """How numbers are stored. Absent where nothing is predicted: as the model was published."""
     engine: PoolEngine | None = None
@@ -116,9 +117,11 @@ class Plan(ApiModel):
     """The pinned plan: it changes only when the spec or a referenced class changes."""
 
     revision: Annotated[str, Field(max_length=63)]
-    """The revision's identity; pods carry it as the label modelfleet.dev/revision."""
+    """The revision's identity; pods carry it as the label modelfleet.dev/revision, those of a pool after the first a
+    name of their pool's own."""
     pools: Annotated[tuple[Pool, ...], Field(max_length=16), Unique(("role", "class_"))] = ()
-    """What runs where."""
+    """What runs where: a pool for each listed class that carries the model, in the order in which they are used where
+    the ones before have no room."""
     reasons: Annotated[tuple[PlanReason, ...], Field(max_length=32)] | None = None
     """Why the plan is as it is. Absent where nothing is predicted."""
     rejected: Annotated[tuple[Rejected, ...], Field(max_length=32)] | None = None

@@ -97,6 +97,12 @@ class EventReason(_Told):
     )
 
     SCALED = "Scaled", "The wanted number of replicas changed; the note says from what to what, and why.", _NOTHING
+    NEXT_CLASS_USED = (
+        "NextClassUsed",
+        "A listed class had no room for a replica, so it is made on a later one of spec.accelerators.classes; the note"
+        " says which, and what was missing.",
+        "Nothing to do. To have it on the class before make room there; a rollout goes back to it (docs/placement.md).",
+    )
     NO_DATA = (
         "NoData",
         "Nothing is heard of the load of a model any more, so its number of replicas is held.",

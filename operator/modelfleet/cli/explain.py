@@ -22,6 +22,7 @@ from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError
 from modelfleet.core import raw
 
+_FULL = "the classes before had no room for these when they were made (kubectl describe has the event NextClassUsed)"
 _FINE = {"Ready", "Accepted", "Planned", "Placed", "Available", "Progressing", "ObjectivesMet"}
 
 
@@ -117,8 +118,12 @@ def _plan(status: Mapping[str, Any]) -> Iterator[str]:
         return
     revision = raw.text(plan, "revision")
     yield from headed(f"Plan {revision}" if revision else "Plan, not carried out")
-    for pool in raw.items(plan, "pools"):
-        yield from wrapped("  " + _pool(pool))
+    for index, pool in enumerate(raw.items(plan, "pools")):
+        if index and raw.text(pool, "role") == "Serve":
+            told = "where the classes before have no room" if not raw.integer(pool, "replicas") else _FULL
+            yield from wrapped(f"  {_pool(pool)}; {told}")
+        else:
+            yield from wrapped("  " + _pool(pool))
         predicted = raw.mapping(pool, "predicted")
         if predicted:
             yield from wrapped("  " + _predicted(predicted))
@@ -189,14 +194,14 @@ def _changes(status: Mapping[str, Any]) -> Iterator[str]:
             told.setdefault(str(reason), reason.remedy)
     for name, remedy in told.items():
         yield from wrapped(f"  - {name}: {remedy}", "    ")
-    for pool in raw.items(status, "plan", "pools"):
-        capacity = _capacity(pool)
-        if capacity is not None:
-            yield from wrapped(
-                f"  - More load: above {capacity:g} requests a second the promise needs more replicas on"
-                f" {raw.text(pool, 'class')}, up to spec.scaling.maxReplicas.",
-                "    ",
-            )
+    pools = list(raw.items(status, "plan", "pools"))
+    capacities = [capacity for pool in pools if (capacity := _capacity(pool)) is not None]
+    if capacities:
+        yield from wrapped(
+            f"  - More load: above {sum(capacities):g} requests a second the promise needs more replicas on"
+            f" {', else on '.join(raw.text(pool, 'class') for pool in pools)}, up to spec.scaling.maxReplicas.",
+            "    ",
+        )
     if raw.text(status, "plan", "revision"):
         yield from wrapped(
             "  - The plan is pinned: it changes when the spec or a class that it names changes, and not when the"

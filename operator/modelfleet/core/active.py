@@ -11,9 +11,11 @@ from modelfleet.core.course import Promise
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
+from modelfleet.core.mix import mix_of
 from modelfleet.core.pods import elapsed_s
 from modelfleet.core.promise import digest
-from modelfleet.core.replicas import ReplicasDecision, advised, followed
+from modelfleet.core.replicas import ReplicasDecision, advised, decide_replicas, followed
+from modelfleet.core.revisions import Revision
 from modelfleet.core.scaling.arbitration import Bid
 from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
 from modelfleet.core.scaling.quota import quota_limits
@@ -48,12 +50,13 @@ class Scaling:
             pool=f"{plan.resource_name} of {plan.class_name}",
             accelerators=plan.accelerators,
             priority=case.priority,
-            low=low if active else case.seats.standing,
+            # What leaves first is of a later class, and would give the others nothing of this one.
+            low=low if active and not case.stands.on_later else case.seats.standing,
             standing=case.seats.standing,
             need=min(max(kept.need, low), scaling.max_replicas),
             lacks=self.lacks if active else 0,
             load_rps=kept.peak_rps * kept.margin,
-            knee_rps=plan.planned.hosted.knee_rps if plan.planned else 0.0,
+            knee_rps=case.stands.knee_rps,
             leaving=case.seats.leaving,
         )
 
@@ -82,9 +85,9 @@ class Scaling:
 
 
 def decide_number(
-    world: World, children: Children, fleet: Iterable[Replica], wish: Wish
+    world: World, children: Children, fleet: Iterable[Replica], wish: Wish, revision: Revision
 ) -> tuple[ReplicasDecision, Scaling | None]:
-    """The number of replicas, and what is remembered; nothing where no sample decides it:
+    """The number of replicas for `revision`, and what is remembered; nothing where no sample decides it:
 
     | what is there | the number |
     | --- | --- |
@@ -93,10 +96,14 @@ def decide_number(
     | mode Advisory | the same, with what Active would do in the detail |
     | mode Active | what the samples say |
     """
-    scaling = wish.deployment.spec.scaling
+    fleet, scaling = tuple(fleet), wish.deployment.spec.scaling
+    mix = mix_of(fleet, revision)
+    if mix.on_later:
+        metadata = raw.mapping(world.deployment, "metadata")
+        wish = replace(wish, replicas=decide_replicas(scaling, metadata, wish.plan, mix))
     if world.samples is None or scaling.mode is ScalingMode.MANUAL or not has_knee(wish.plan):
         return wish.replicas, None
-    case = case_of(world, children, fleet, wish)
+    case = replace(case_of(world, children, fleet, wish), later=mix.later)
     found = Scaling(case=case, kept=decide_scaled(case, world.scaling))
     shown = found.kept.shown
     if shown is None:

@@ -27,7 +27,9 @@ _WORDS_LIMIT = 200  # characters of somebody else's terms that are told
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """Where replicas of `goal` are to be placed. `kind` is their class as it is today, None where it is gone; `cluster`
-    is None while its nodes are not known; `avoid` are nodes in doubt; `warmth` is what starts find on nodes."""
+    is None while its nodes are not known; `avoid` are nodes in doubt; `warmth` is what starts find on nodes. `later`
+    are the pools of `goal` on later classes that may be used, with their classes; to one pool `beside` are the names of
+    the others."""
 
     children: Children
     fleet: tuple[Replica, ...]
@@ -37,6 +39,20 @@ class Site:
     spread: Spread = Spread.NONE
     avoid: frozenset[str] = frozenset()
     warmth: Warmth = field(default_factory=dict)
+    later: tuple[tuple[Revision, AcceleratorClass | None], ...] = ()
+    beside: frozenset[str] = frozenset()
+
+    @property
+    def pools(self) -> tuple["Site", ...]:
+        """The site as each pool of the goal sees it, in the order in which they are used."""
+        pools = ((self.goal, self.kind), *self.later)
+        named = frozenset(pool.name for pool, _ in pools)
+        return tuple(replace(self, goal=pool, kind=kind, later=(), beside=named - {pool.name}) for pool, kind in pools)
+
+    def pool_of(self, replica: Replica) -> "Site":
+        """The site as the pool of a replica sees it."""
+        pools = self.pools
+        return next((pool for pool in pools if pool.goal.name == replica.pool), pools[0])
 
 
 class Asked:
@@ -126,7 +142,7 @@ class Asked:
         """The room that the placed groups count on."""
         owner, goal = self._site.children.owner, self._site.goal
         for answer in answers:
-            if isinstance(answer, Placement):
+            if isinstance(answer, Placement) and answer.key in self._slots:
                 for rank, node in enumerate(answer.nodes):
                     member = names.pod(owner.name, goal.name, self._slots[answer.key], rank)
                     yield Reservation(pod=f"{owner.namespace}/{member}", node=node, requests=self._requests)

@@ -8,6 +8,7 @@ from math import ceil
 
 from modelfleet.api.rollout import Rollout
 from modelfleet.core.layout.wording import rounded
+from modelfleet.core.mix import Mix
 from modelfleet.core.plan import Plan
 
 
@@ -37,15 +38,16 @@ class Spare:
         return f"{others} {verb} {share:.0%} of the declared {rounded(self.load_rps)} requests a second"
 
 
-def decide_spare(rollout: Rollout, replicas: int, plan: Plan) -> Spare:
-    """
+def decide_spare(rollout: Rollout, replicas: int, plan: Plan, mix: Mix | None = None) -> Spare:
+    """`mix` is what stands, where some of it is of later classes: a replica is then taken for their mean.
+
     | maxUnavailable | missing | evictable |
     | is written | it | it |
     | is not, and the plan's load needs fewer replicas than there are | those above | those above |
     | else | one, because a rollout must go on | none |
     """
     hosted = plan.planned.hosted if plan.planned else None
-    load_rps, knee_rps = (hosted.load_rps, hosted.knee_rps) if hosted else (None, None)
+    load_rps, knee_rps = (hosted.load_rps, mix.knee_rps if mix else hosted.knee_rps) if hosted else (None, None)
     if rollout.max_unavailable is not None:
         missing = evictable = min(rollout.max_unavailable, replicas)
     else:

@@ -75,7 +75,7 @@ class Outlook:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What tells of starts: raw pods by name, the class of each revision, and what was sampled."""
+    """What tells of starts: raw pods by name, the class of each pool, and what was sampled."""
 
     pods: Mapping[str, Any]
     classes: Mapping[str, str]
@@ -87,7 +87,7 @@ def with_new(starts: Starts, fleet: tuple[Replica, ...], seen: Seen, now: dateti
     here = {replica.uid for replica in fleet}
     found = replace(starts, seen=starts.seen & here)
     for replica in fleet:
-        kind = seen.classes.get(replica.revision or "")
+        kind = seen.classes.get(replica.pool or "")
         if not replica.ready or replica.uid in found.seen or kind is None:
             continue
         pod, reading = seen.pods.get(replica.name, {}), reading_of(seen.samples, replica.uid)

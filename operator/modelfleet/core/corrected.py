@@ -60,9 +60,10 @@ def _carried_out(wish: Wish, known: Mapping[str, Revision], what: Correction) ->
     of = corrected_digest(wish.digest, what.learned.flags)
     stored = known.get(of[:REVISION_DIGITS])
     if stored is not None and stored.digest == of:
-        # As it was pinned, with the figures and reasons of today's promise.
+        # As it was pinned, with the figures, the reasons and the other classes of today's promise.
         fresh = corrected(wish.plan, what.learned)
-        return replace(wish, digest=of, plan=stored.plan.model_copy(update={"planned": fresh.planned}))
+        told = {"planned": fresh.planned, "others": fresh.others, "unused": fresh.unused}
+        return replace(wish, digest=of, plan=stored.plan.model_copy(update=told))
     return replace(wish, digest=of, plan=corrected(wish.plan, what.learned))
 
 

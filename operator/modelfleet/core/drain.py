@@ -12,7 +12,7 @@ When Kubernetes chooses (an eviction, a node that shuts down), nothing of this h
 leaves by itself and the worker drains inside its grace period.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modelfleet.core.groups import Replica
@@ -57,13 +57,16 @@ class Leaving:
     wake_after_s: float | None
 
 
-def first_to_leave(replicas: Iterable[Replica], revision: str, work: Mapping[str, Work] | None = None) -> list[Replica]:
+def first_to_leave(
+    replicas: Iterable[Replica], revision: str, work: Mapping[str, Work] | None = None, pools: Sequence[str] = ()
+) -> list[Replica]:
     """The replicas, the best victim first: what already drains, so that two reconciles never choose different ones;
-    ended; broken; not Ready; of another revision than `revision`; least work in flight; least warm prefix; most whole
-    nodes freed; the highest slot. What is not known of a replica makes it neither better nor worse than a busy one."""
+    ended; broken; not Ready; of another revision than `revision`; of the latest class, in the order of its `pools`;
+    least work in flight; least warm prefix; most whole nodes freed; the highest slot. What is not known of a replica
+    makes it neither better nor worse than a busy one."""
     known = work or {}
 
-    def rank(replica: Replica) -> tuple[bool, bool, bool, bool, bool, float, float, int, int, str]:
+    def rank(replica: Replica) -> tuple[bool, bool, bool, bool, bool, int, float, float, int, int, str]:
         does = known.get(replica.uid, _UNKNOWN)
         return (
             replica.serving or not replica.ready,
@@ -71,6 +74,7 @@ def first_to_leave(replicas: Iterable[Replica], revision: str, work: Mapping[str
             not replica.failure,
             replica.ready,
             replica.revision == revision,
+            -pools.index(replica.pool) if replica.pool in pools else 0,
             float("inf") if does.in_flight is None else does.in_flight,
             float("inf") if does.warm_tokens is None else does.warm_tokens,
             -(does.whole_nodes or 0),

@@ -37,7 +37,8 @@ _CALM = {Reason.STARTING, Reason.SETTLED, Reason.AT_ZERO}
 def events(s: Situation, said: Mapping[ConditionType, Verdict]) -> tuple[Event, ...]:
     """One event for each changed decision; a reason that several conditions share is told once."""
     told: dict[str, Event] = {}
-    for event in (*_of_findings(s), *_of_conditions(s, said), *_of_corrections(s), *_of_scaling(s), *_of_pod_names(s)):
+    decided = (*_of_corrections(s), *_of_scaling(s), *_of_classes(s), *_of_pod_names(s))
+    for event in (*_of_findings(s), *_of_conditions(s, said), *decided):
         told.setdefault(event.reason, event)
     return tuple(told.values())
 
@@ -94,6 +95,16 @@ def _of_scaling(s: Situation) -> Iterator[Event]:
         yield Event("Normal", str(EventReason.DATA_BACK), now.detail)
     if s.intent.wish.replicas.ignored:
         yield Event("Warning", str(EventReason.REPLICAS_IGNORED), s.intent.wish.replicas.ignored)
+
+
+def _of_classes(s: Situation) -> Iterator[Event]:
+    """Replicas that are made on a later class now."""
+    spilled = s.placing.spilled
+    if spilled:
+        first, more = spilled[0], len(spilled) - 1
+        and_more = f" ({more} more are made on later classes too)" if more else ""
+        note = f"replica {first.replica} is made on class {first.class_name}: {first.why}{and_more}"
+        yield Event("Normal", str(EventReason.NEXT_CLASS_USED), note)
 
 
 def _of_pod_names(s: Situation) -> Iterator[Event]:

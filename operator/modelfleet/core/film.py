@@ -13,11 +13,11 @@ from modelfleet.api.conditions import ConditionType
 from modelfleet.core import raw
 from modelfleet.core.children import observe
 from modelfleet.core.effects import Apply, Create, Delete, Effect, Lift, Outcome
-from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.groups import Replica
 from modelfleet.core.placement.project import pinned_node
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
-from modelfleet.core.revisions import Revision, pinned
+from modelfleet.core.revisions import Revision, fleet_of, pinned
 from modelfleet.core.stage import Happening, Stage
 
 MOST_FRAMES = 200
@@ -43,11 +43,13 @@ class Frame:
 
 @dataclass
 class Film:
-    """Frames of a stage. `letters` are the revisions', by their names."""
+    """Frames of a stage. `letters` are the revisions' and those of their pools on later classes, by their names;
+    `classes` are the later ones."""
 
     stage: Stage
     story: Story = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
 
     def run(self) -> "Film":
@@ -91,11 +93,12 @@ class Film:
     def _fleet(self) -> tuple[Replica, ...]:
         owner = _owner(self.stage)
         pods = tuple(view(pod, owner.name) for pod in self.stage.pods())
-        return replicas(pods, {name: each.plan for name, each in self._known().items()})
+        return fleet_of(pods, self._known().values())
 
     def _name_revisions(self) -> None:
         for each in sorted(self._known().values(), key=lambda known: (known.number, known.name)):
             self.letters.setdefault(each.name, _letter(len(self.letters)))
+            self.classes |= {pool.name: pool.plan.class_name for pool in each.later}
 
     def _label(self, revision: str | None, slot: int | None) -> str:
         letter = self.letters.setdefault(str(revision), _letter(len(self.letters)))
@@ -106,7 +109,7 @@ class Film:
         self._name_revisions()
         alike: dict[str, list[str]] = {}
         for replica in self._fleet():
-            alike.setdefault(_doing(replica), []).append(self._label(replica.revision, replica.slot))
+            alike.setdefault(_doing(replica), []).append(self._label(replica.pool, replica.slot))
         for doing in sorted(alike, key=list(_VERBS).index):
             labels = sorted(alike[doing])
             yield f"{' '.join(labels)} {doing if len(labels) > 1 else _VERBS[doing]}"
@@ -195,7 +198,8 @@ def _says(outcome: Outcome) -> str:
 def lines(film: Film) -> Iterator[str]:
     """The film as text: for each frame what stands, what is done, what is said, what is waited for."""
     for name, letter in film.letters.items():
-        yield f"{letter} is revision {name}"
+        on = f"class {film.classes[name]} of a revision, " if name in film.classes else "revision "
+        yield f"{letter} is {on}{name}"
     for number, frame in enumerate(film.frames):
         if frame.told:
             yield f"   {frame.told}"

@@ -65,12 +65,14 @@ _ENTRIES = 256  # a deployment has fewer replicas that fail at once; a damaged o
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """What NAME-state holds of one replica: how often it ended, when last, the uids of its pods then, and why."""
+    """What NAME-state holds of one replica: how often it ended, when last, the uids of its pods then, and why.
+    `unbrought` is the class of which nobody brought it a node; empty where that was not the cause."""
 
     count: int
     at: datetime
     pods: frozenset[str] = frozenset()
     why: str = ""
+    unbrought: str = ""
 
     @property
     def due_at(self) -> datetime:
@@ -82,13 +84,15 @@ class Past:
 @dataclass(frozen=True, kw_only=True)
 class Life:
     """What came of a look at all replicas. `ends` are to be deleted now, with the sentence why, by uid; `backing_off`
-    are slots of the goal that wait; `avoid` are nodes in doubt. `kept` is what NAME-state is to hold; None leaves it as
+    are slots of the goal that wait; `avoid` are nodes in doubt; `unbrought` are classes of which
+    nobody brought a node lately. `kept` is what NAME-state is to hold; None leaves it as
     it is."""
 
     ends: tuple[Replica, ...] = ()
     whys: Mapping[str, str] = field(default_factory=dict)
     backing_off: Mapping[int, Past] = field(default_factory=dict)
     avoid: frozenset[str] = frozenset()
+    unbrought: frozenset[str] = frozenset()
     kept: Mapping[str, Any] | None = None
     wake_after_s: float | None = None
 
@@ -127,7 +131,8 @@ def decide_life(watched: Watched) -> Life:
         if replica.revision != watched.goal or (past is not None and past.pods & uids):
             continue  # it is not made anew, or it is counted and its pods are on their way out
         count = 1 + _inherited(watched, replica, before, pasts)
-        pasts[_key(replica)] = Past(count=count, at=watched.now, pods=uids, why=why[:200])
+        past = Past(count=count, at=watched.now, pods=uids, why=why[:200], unbrought=_unbrought(watched, replica))
+        pasts[_key(replica)] = past
         doubtful |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
     kept = _written(pasts, doubtful)
     waiting = _backing_off(watched, pasts, {replica.uid for replica in ends})
@@ -137,6 +142,7 @@ def decide_life(watched: Watched) -> Life:
         whys=whys,
         backing_off=waiting,
         avoid=frozenset(doubtful),
+        unbrought=frozenset(past.unbrought for past in pasts.values()) - {""},
         kept=kept if kept != _plain(watched.kept) else None,
         wake_after_s=_earliest([*((at - watched.now).total_seconds() for at in moments), *_deadlines(watched)]),
     )
@@ -207,15 +213,21 @@ def _unbound(replica: Replica) -> tuple[PodView, float] | None:
     return (pod, BIND_S) if pod.node else (pod, BUY_S)
 
 
+def _unbrought(watched: Watched, replica: Replica) -> str:
+    """The class of a replica that ends because nobody brought a node for it; empty where that is not why."""
+    unbound, plan = _unbound(replica), watched.plans.get(replica.pool or "")
+    return plan.class_name if plan is not None and unbound is not None and not unbound[0].node else ""
+
+
 def _limit_s(watched: Watched, replica: Replica) -> float:
-    plan = watched.plans.get(replica.revision or "")
+    plan = watched.plans.get(replica.pool or "")
     return (plan.limits.start_deadline_s if plan else 0.0) + PULL_S
 
 
 def _left_s(watched: Watched, replica: Replica) -> float | None:
     """What is left of a group's time to serve, since it got its last node or served last; None where it serves, has no
     nodes, or nothing says since when."""
-    if replica.ready or replica.size == 1 or not replica.placed or replica.revision not in watched.plans:
+    if replica.ready or replica.size == 1 or not replica.placed or replica.pool not in watched.plans:
         return None
     leader = replica.leader
     since = [at for pod in replica.pods if (at := pod.scheduled_at) is not None]
@@ -274,7 +286,8 @@ def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
             count = max(1, raw.integer(item, "count", default=1))
             uids = raw.at(item, "pods")
             pods = frozenset(map(str, uids)) if isinstance(uids, list) else frozenset()
-            pasts[str(key)] = Past(count=count, at=at, pods=pods, why=raw.text(item, "why"))
+            unbrought = raw.text(item, "unbrought")
+            pasts[str(key)] = Past(count=count, at=at, pods=pods, why=raw.text(item, "why"), unbrought=unbrought)
     return pasts, doubts(watched.kept, watched.now)
 
 
@@ -291,6 +304,7 @@ def doubts(kept: Mapping[str, Any], now: datetime) -> dict[str, datetime]:
 def _written(pasts: Mapping[str, Past], doubts: Mapping[str, datetime]) -> dict[str, Any]:
     said = {
         key: {"count": past.count, "at": _text(past.at), "pods": sorted(past.pods), "why": past.why}
+        | ({"unbrought": past.unbrought} if past.unbrought else {})
         for key, past in sorted(pasts.items())
     }
     until = {node: _text(at) for node, at in sorted(doubts.items())}

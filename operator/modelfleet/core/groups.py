@@ -27,6 +27,11 @@ class Replica:
     slot: int | None
     members: tuple[PodView | None, ...]
 
+    @property
+    def pool(self) -> str | None:
+        """The name that its pods carry: that of its revision, or of the revision's pool on a later class."""
+        return self.pods[0].revision if self.revision is not None else None
+
     @cached_property
     def pods(self) -> tuple[PodView, ...]:
         """The members that are there, by rank."""
@@ -176,12 +181,16 @@ def alone(pod: PodView) -> Replica:
     return Replica(revision=pod.revision, slot=pod.slot, members=(pod,))
 
 
-def replicas(pods: Iterable[PodView], plans: Mapping[str, Plan]) -> tuple[Replica, ...]:
-    """The replicas that `pods` make up, in the order of their first pods.
+def replicas(
+    pods: Iterable[PodView], plans: Mapping[str, Plan], beside: Mapping[str, str] | None = None
+) -> tuple[Replica, ...]:
+    """The replicas that `pods` make up, in the order of their first pods. `beside` has the revision of each pool on a
+    later class, by the pool's name.
 
-    How many ranks one has says the plan of its revision; a rank beyond it is a stray that stands alone, without a
-    revision. Of a revision whose plan cannot be read, the ranks that are there count.
+    How many ranks one has says the plan of its pool; a rank beyond it is a stray that stands alone, without a revision.
+    Of a pool whose plan cannot be read, the ranks that are there count.
     """
+    of = beside or {}
     found: dict[tuple[str, int], dict[int, PodView]] = {}
     strays: list[PodView] = []
     for pod in pods:
@@ -190,11 +199,11 @@ def replicas(pods: Iterable[PodView], plans: Mapping[str, Plan]) -> tuple[Replic
             continue
         found.setdefault((pod.revision, pod.slot), {})[pod.rank] = pod
     made = [alone(pod) for pod in strays]
-    for (revision, slot), ranks in found.items():
+    for (revision, slot), ranks in found.items():  # a pool's name or a revision's
         size = plans[revision].nodes if revision in plans else max(ranks) + 1
         own = tuple(ranks.get(rank) for rank in range(size))
         if any(own):
-            made.append(Replica(revision=revision, slot=slot, members=own))
+            made.append(Replica(revision=of.get(revision, revision), slot=slot, members=own))
         beyond = (pod for rank, pod in ranks.items() if rank >= size)
         made += [Replica(revision=None, slot=None, members=(pod,)) for pod in beyond]
     return tuple(sorted(made, key=lambda replica: replica.name))

@@ -27,8 +27,11 @@ _PROMISE_DIGITS = 12
 BARE = "true"  # the value that makes a flag stand alone; an empty one is another spelling of it
 
 
-def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> dict[str, Any]:
-    """The canonical inputs where nothing is predicted, a JSON value without empty parts."""
+def plan_inputs(
+    deployment: ModelDeployment, accelerator: AcceleratorClass, later: Iterable[AcceleratorClass] = ()
+) -> dict[str, Any]:
+    """The canonical inputs where nothing is predicted, a JSON value without empty parts. `later` are the classes after
+    the first; with none these are the inputs that plans of one class have always had."""
     pins = deployment.spec.parallelism
     shape = Layout(pins.tensor or 1, pins.pipeline or 1, pins.data or 1)
     layout = {
@@ -38,9 +41,12 @@ def plan_inputs(deployment: ModelDeployment, accelerator: AcceleratorClass) -> d
         "expert": "Always" if pins.expert is ExpertParallelism.ALWAYS else None,
         "nodes": _above_one(shape.nodes(accelerator.spec.accelerators_per_node)),
     }
-    return _pruned(
-        _of_deployment(deployment) | layout | {"class": _of_class(accelerator) | _cache(deployment, accelerator)}
-    )
+    others = [
+        _of_class(each) | _cache(deployment, each) | {"nodes": _above_one(shape.nodes(each.spec.accelerators_per_node))}
+        for each in later
+    ]
+    first = _of_class(accelerator) | _cache(deployment, accelerator)
+    return _pruned(_of_deployment(deployment) | layout | {"class": first, "later": others})
 
 
 _NOT_PLANNED = {"name", "firstCaller"}  # of an objective: what no layout depends on

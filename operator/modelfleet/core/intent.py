@@ -4,30 +4,38 @@ Where no listed class states its performance, the user's pins are the plan and n
 chooses, once for each revision: a revision that is pinned is taken as it is, and nothing is read or computed for it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelfleet.api import names
 from modelfleet.api.acceleratorclass import AcceleratorClass
 from modelfleet.api.modeldeployment import ModelDeployment
-from modelfleet.api.parse import Fault, parse_class, parse_deployment
+from modelfleet.api.parse import parse_class, parse_deployment
 from modelfleet.api.reasons import Reason
 from modelfleet.api.sources import Scheme
 from modelfleet.core import raw
-from modelfleet.core.adoption import adopt, adopted, entry_of
+from modelfleet.core.adoption import adopt, adopted, entry_of, standing_beside
 from modelfleet.core.asking import Ask, AskError, question
 from modelfleet.core.children import Children
 from modelfleet.core.described import ConfigError, inspected, stated
 from modelfleet.core.effects import Effect
 from modelfleet.core.inputs import REVISION_DIGITS, canonical_tolerations, digest, plan_inputs, planner_inputs
 from modelfleet.core.inspection import Inspection, decide_inspection, decide_rereading, known_report, let_go
+from modelfleet.core.intent_words import conflict_words, faults_words, not_found_words, pinned_words
 from modelfleet.core.kept import entry, keep, state_of
 from modelfleet.core.layout.choose import answer
 from modelfleet.core.model.facts import ModelFacts
 from modelfleet.core.placement.project import pod_entry
 from modelfleet.core.plan import Plan
-from modelfleet.core.planner import above_bound, infeasible, make_plan, not_allowed, pinned_layout, states_nothing
+from modelfleet.core.planner import (
+    above_bound,
+    infeasible,
+    make_others,
+    make_plan,
+    not_allowed,
+    pinned_layout,
+)
 from modelfleet.core.planning import Planning, Setting, decide_plan
 from modelfleet.core.render.job import Errand
 from modelfleet.core.replicas import ReplicasDecision, decide_replicas
@@ -35,9 +43,8 @@ from modelfleet.core.revisions import Revision
 from modelfleet.core.scaling.zero_terms import may_not_return
 from modelfleet.core.snapshot import Inventory, Settings, World
 from modelfleet.core.verdict import Verdict, no, unknown, yes
-from modelfleet.core.weights import Chosen, is_unpinned, kept_sentence, refused_folder, revisions, subject, weights_of
+from modelfleet.core.weights import Chosen, is_unpinned, refused_folder, revisions, subject, weights_of
 
-_FAULTS_SAID = 5
 _NOT_LOOKED = unknown(Reason.NOT_EVALUATED, "no layout is looked for while the spec is not accepted")
 
 
@@ -88,7 +95,7 @@ class _Accepted:
         """The hash of the revision's inputs."""
         if self.predictable:
             return digest(planner_inputs(self.deployment, self.classes))
-        return digest(plan_inputs(self.deployment, self.classes[0]))
+        return digest(plan_inputs(self.deployment, self.classes[0], self.classes[1:]))
 
 
 def plans_anew(world: World) -> bool:
@@ -117,18 +124,18 @@ def decide_intent(world: World, children: Children, known: Mapping[str, Revision
 def _accept(world: World) -> _Accepted | Verdict:
     deployment = parse_deployment(world.deployment)
     if not isinstance(deployment, ModelDeployment):
-        return no(Reason.SPEC_INVALID, _sentence(deployment))
+        return no(Reason.SPEC_INVALID, faults_words(deployment))
     folder = refused_folder(deployment.spec.model, world.settings)
     if folder:
         return no(Reason.SPEC_INVALID, folder)
     classes = []
     for index, name in enumerate(map(str, deployment.spec.accelerators.classes)):
         if name not in world.classes:
-            return no(Reason.CLASS_NOT_FOUND, _not_found(index, name, world.classes))
+            return no(Reason.CLASS_NOT_FOUND, not_found_words(index, name, world.classes))
         parsed = parse_class(world.classes[name])
         if not isinstance(parsed, AcceleratorClass):
-            return no(Reason.CLASS_INVALID, f"AcceleratorClass {name}: {_sentence(parsed)}")
-        conflict = _conflict(deployment, parsed)
+            return no(Reason.CLASS_INVALID, f"AcceleratorClass {name}: {faults_words(parsed)}")
+        conflict = conflict_words(deployment, parsed)
         if conflict:
             return no(Reason.SPEC_INVALID, conflict)
         classes.append(parsed)
@@ -149,16 +156,45 @@ def _unpredicted(world: World, children: Children, known: Mapping[str, Revision]
     impossible = impossible or above_bound(deployment.spec, pinned_layout(deployment.spec).accelerators)
     if impossible is not None:
         return replace(base, planned=impossible)
-    plan = _pinned(known, accepted.digest)
-    if plan is None:
-        found = _pins(world, children, accepted)
-        effects = (*keep(children, dict(found.kept)), *found.effects)
-        base = replace(_base(accepted, effects), wake_after_s=found.wake_after_s)
-        if found.revisions is None:
-            return replace(base, planned=found.verdict)
-        plan = make_plan(deployment, first, world.settings, found.revisions)
-    wish = _wish(world, accepted, plan, accepted.digest)
-    return replace(base, planned=_planned(wish, first), wish=wish)
+    pinned = _standing(children, known, accepted.digest) or _of_one_class(known, accepted)
+    if pinned is not None:
+        wish = _wish(world, accepted, pinned[1], pinned[0])
+        return replace(base, planned=pinned_words(wish.plan, wish.digest, first), wish=wish)
+    found = _pins(world, children, accepted)
+    kept = dict(found.kept)
+    if found.revisions is None:
+        effects = (*keep(children, kept), *found.effects)
+        return replace(_base(accepted, effects), wake_after_s=found.wake_after_s, planned=found.verdict)
+    plan = make_plan(deployment, first, world.settings, found.revisions)
+    others = make_others(deployment, accepted.classes, world.settings, found.revisions)
+    wish = _adopting(world, accepted, known, plan.model_copy(update=others), kept)
+    effects = (*keep(children, kept), *found.effects)
+    base = replace(_base(accepted, effects), wake_after_s=found.wake_after_s)
+    return replace(base, planned=pinned_words(wish.plan, wish.digest, first), wish=wish)
+
+
+def _of_one_class(known: Mapping[str, Revision], accepted: _Accepted) -> tuple[str, Plan] | None:
+    """The plan that a version which used the first class alone has pinned for this list of classes: it stays."""
+    of = digest(plan_inputs(accepted.deployment, accepted.classes[0]))
+    plan, stored = _pinned(known, of), known.get(of[:REVISION_DIGITS])
+    listed = [str(name) for name in accepted.deployment.spec.accelerators.classes]
+    made_for = raw.at(stored.spec, "accelerators", "classes") if stored is not None else None
+    return (of, plan) if plan is not None and made_for in (None, listed) else None
+
+
+def _adopting(
+    world: World, accepted: _Accepted, known: Mapping[str, Revision], fresh: Plan, kept: dict[str, Mapping[str, Any]]
+) -> Wish:
+    """The wish for a plan that was just made; where the newest revision gives the same pods, that one stands for it,
+    and what NAME-state is to hold of that comes to `kept`."""
+    own_image = accepted.deployment.spec.engine.image is not None
+    stands = adopt(known, fresh, own_image)
+    if stands is None:
+        return _wish(world, accepted, fresh, accepted.digest)
+    fresh = fresh.model_copy(update={"others": standing_beside(stands, fresh, own_image)})
+    kept[names.ADOPTION_KEY] = entry_of(accepted.digest, stands, fresh)
+    told = {"planned": fresh.planned, "others": fresh.others, "unused": fresh.unused}
+    return _wish(world, accepted, stands.plan.model_copy(update=told), stands.digest)
 
 
 def _predicted(world: World, children: Children, known: Mapping[str, Revision], accepted: _Accepted) -> Intent:
@@ -170,7 +206,7 @@ def _predicted(world: World, children: Children, known: Mapping[str, Revision], 
         if over is not None:
             return replace(base, planned=over)
         wish = _wish(world, accepted, plan, stands_for)
-        return replace(base, planned=_planned(wish), wish=wish)
+        return replace(base, planned=pinned_words(wish.plan, wish.digest), wish=wish)
     refused = _all_refuse(accepted)
     if refused is not None:
         return replace(_base(accepted), planned=refused)
@@ -183,13 +219,10 @@ def _predicted(world: World, children: Children, known: Mapping[str, Revision], 
     if planning.plan is None:
         effects = (*keep(children, kept), *found.effects)
         return replace(base, planned=planning.verdict, shown=planning.shown, effects=effects)
-    wish = _wish(world, accepted, planning.plan, accepted.digest)
-    own_image = accepted.deployment.spec.engine.image is not None
-    stands = adopt(known, planning.plan, own_image)
-    if stands is not None:
-        kept[names.ADOPTION_KEY] = entry_of(accepted.digest, stands, planning.plan)
-        wish = _wish(world, accepted, stands.plan.model_copy(update={"planned": planning.plan.planned}), stands.digest)
-    return replace(base, planned=_planned(wish), wish=wish, effects=(*keep(children, kept), *found.effects))
+    wish = _adopting(world, accepted, known, planning.plan, kept)
+    return replace(
+        base, planned=pinned_words(wish.plan, wish.digest), wish=wish, effects=(*keep(children, kept), *found.effects)
+    )
 
 
 def _standing(children: Children, known: Mapping[str, Revision], of: str) -> tuple[str, Plan] | None:
@@ -346,46 +379,6 @@ def _inventory(world: World) -> Inventory | None:
             if resource in held.get(one.node, {}):
                 held[one.node][resource] -= amount
     return replace(world.inventory, held=held)
-
-
-def _planned(wish: Wish, unpredicted: AcceleratorClass | None = None) -> Verdict:
-    plan = wish.plan
-    count = f"{plan.accelerators} {plan.resource_name}"
-    if unpredicted is not None:
-        why = f"; nothing was predicted, because {states_nothing(unpredicted)}"
-    else:
-        why = f"; {plan.planned.summary}" if plan.planned else ""
-    kept = kept_sentence(plan.weights)
-    why += f"; {kept}" if kept else ""
-    return yes(
-        Reason.PLAN_PINNED,
-        f"a replica takes {count} of class {plan.class_name} in layout {plan.layout}, pinned as revision"
-        f" {wish.digest[:REVISION_DIGITS]}{why}",
-    )
-
-
-def _sentence(faults: Iterable[Fault]) -> str:
-    said = [str(fault) for fault in faults]
-    more = f"; and {len(said) - _FAULTS_SAID} more" if len(said) > _FAULTS_SAID else ""
-    return "; ".join(said[:_FAULTS_SAID]) + more
-
-
-def _not_found(index: int, name: str, classes: Iterable[str]) -> str:
-    known = sorted(str(known) for known in classes)
-    instead = f"the cluster has {', '.join(known)}" if known else "the cluster has none; create one"
-    return f"spec.accelerators.classes[{index}]: there is no AcceleratorClass {name}; {instead}"
-
-
-def _conflict(deployment: ModelDeployment, accelerator: AcceleratorClass) -> str:
-    """Why no node can carry all wanted labels; empty if one can."""
-    for key, value in sorted(deployment.spec.placement.node_selector.items()):
-        other = accelerator.spec.node_selector.get(key, value)
-        if other != value:
-            return (
-                f"spec.placement.nodeSelector[{key}]: is {value}, and class {accelerator.metadata.name} has it as"
-                f" {other}, so no node fits both; leave it out, or choose another class"
-            )
-    return ""
 
 
 def _others(world: World, name: str) -> Iterator[AcceleratorClass]:

@@ -12,8 +12,8 @@ from modelfleet.core.render.network_policy import network_policy
 
 
 def fenced(fleet: Iterable[Replica], creates: Iterable[Create]) -> frozenset[tuple[str, int]]:
-    """Revision and slot of each group that is there, and of those whose pods are about to be made."""
-    there = {(r.revision, r.slot) for r in fleet if r.size > 1 and r.revision is not None and r.slot is not None}
+    """The pool's name and the slot of each group that is there, and of those whose pods are about to be made."""
+    there = {(r.pool, r.slot) for r in fleet if r.size > 1 and r.pool is not None and r.slot is not None}
     members = (create.manifest for create in creates if raw.text(create.manifest, "spec", "subdomain"))
     labels = (raw.mapping(member, "metadata", "labels") for member in members)
     return frozenset(there | {(str(each[names.REVISION_LABEL]), int(each[names.REPLICA_LABEL])) for each in labels})

@@ -14,9 +14,11 @@ from modelfleet.core.group_life import Life, Watched, decide_life, doubts, is_re
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
+from modelfleet.core.next_class import Later
 from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
 from modelfleet.core.plan import Plan
-from modelfleet.core.rollout import Step, hold
+from modelfleet.core.revisions import Revision, blocked
+from modelfleet.core.rollout import Step, Way, hold
 from modelfleet.core.snapshot import World
 from modelfleet.core.warmth import Warmth
 
@@ -36,7 +38,7 @@ class Moves:
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """What moves are decided on. `plans` are by revision, the goal's among them; `classes` are those that the spec
+    """What moves are decided on. `plans` are by pool, the goal's among them; `classes` are those that the spec
     names. `slow` are leaders of replicas that are worse than the others, by uid; `warmth` is what starts find on nodes.
     """
 
@@ -59,13 +61,20 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     life = decide_life(_watched(ground, course, wish.replicas.replicas))
     ending = {replica.uid for replica in life.ends}
     standing = tuple(replica for replica in ground.fleet if replica.uid not in ending)
-    site = replace(_site(ground, course, standing, life.avoid), spread=wish.deployment.spec.placement.spread)
+    spec = wish.deployment.spec
+    site = replace(_site(ground, course, standing, life.avoid), spread=spec.placement.spread)
     cordoned = on_cordoned_nodes(ground.world.cluster, standing)
     rolls = bool(cordoned) or bool(ground.slow) or any(replica.revision != course.goal.name for replica in standing)
-    step = take(standing, lacking(site) if rolls else None)
+    short = lacking(site) if rolls else None
+    step = take(standing, short)
     going = {replica.uid for replica in step.delete}
     site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))
-    placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))])
+    later = Later(
+        used=not rolls or short == {} or step.way is Way.BLOCKED,
+        unbrought=life.unbrought,
+        most=spec.scaling.max_accelerators,
+    )
+    placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
     leaving = (*life.ends, *placing.withdrawn)
     return Moves(
         step=replace(
@@ -119,14 +128,21 @@ def _lost_nodes(ground: Ground) -> frozenset[str]:
 
 
 def _site(ground: Ground, course: Course, fleet: tuple[Replica, ...], avoid: frozenset[str]) -> Site:
-    name = course.goal.plan.class_name
-    parsed = ground.classes.get(name) or parse_class(ground.world.classes.get(name, {}))
+    goal = course.goal
+    usable = (pool for pool in goal.later if not blocked(ground.children, "ConfigMap", pool.name))
     return Site(
         children=ground.children,
         fleet=fleet,
-        goal=course.goal,
-        kind=parsed if isinstance(parsed, AcceleratorClass) else None,
+        goal=goal,
+        kind=_class_of(ground, goal),
         cluster=ground.world.cluster,
         avoid=avoid,
         warmth=ground.warmth,
+        later=tuple((pool, _class_of(ground, pool)) for pool in usable),
     )
+
+
+def _class_of(ground: Ground, pool: Revision) -> AcceleratorClass | None:
+    name = pool.plan.class_name
+    parsed = ground.classes.get(name) or parse_class(ground.world.classes.get(name, {}))
+    return parsed if isinstance(parsed, AcceleratorClass) else None

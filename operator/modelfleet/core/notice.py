@@ -43,7 +43,7 @@ def _bounds(
     """The longest grace of each pod that has less than its own, by uid."""
     cordoned = {node.name: node for node in cluster.nodes if node.cordoned}
     for replica in fleet if cordoned else ():
-        plan = plans.get(replica.revision or "")
+        plan = plans.get(replica.pool or "")
         kind = classes.get(plan.class_name) if plan is not None else None
         if plan is None or kind is None:
             continue

@@ -3,7 +3,7 @@
 | what is observed | what is done |
 | --- | --- |
 | a new replica, and room for all of it | its pods are created behind our gate; the room is reserved |
-| a new replica, and no room | nothing is created; the shortfall is said |
+| a new replica, and no room | it is made on the next class that has (next_class.py), or the shortfalls are said |
 | the same, on a class that buys nodes, below its limit | created ungated and unpinned, so that an autoscaler sees it |
 | a group with a rank that was never made | the rank is created as the others were |
 | a whole group behind our gate | it is pinned and lifted, the leader last |
@@ -24,9 +24,9 @@ from modelfleet.api import names
 from modelfleet.core.asked_room import Asked, Site
 from modelfleet.core.effects import Create, Lift
 from modelfleet.core.groups import Replica
+from modelfleet.core.next_class import Later, Room, Spilled, find, to_buy
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pinned_node, pod_amounts
-from modelfleet.core.placement.supplies import may_buy
 from modelfleet.core.placement.view import ClusterView, Reservation
 from modelfleet.core.placement.want import Placement, Shortfall
 from modelfleet.core.render.lift import lift
@@ -35,6 +35,7 @@ from modelfleet.core.render.lift import lift
 @dataclass(frozen=True, kw_only=True)
 class Placing:
     """What came of it. `slots` are those of `goal` that get their pods now; `shortfalls` are by the replica's name;
+    `spilled` are those of them that are made on a later class;
     `gates` are those of others that are waited for; `blind`: the nodes are not known, and something was to be placed.
     """
 
@@ -44,6 +45,7 @@ class Placing:
     withdrawn: tuple[Replica, ...] = ()
     shortfalls: Mapping[str, Shortfall] = field(default_factory=dict)
     bought: frozenset[str] = frozenset()
+    spilled: tuple[Spilled, ...] = ()
     gates: tuple[str, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     blind: bool = False
@@ -68,57 +70,44 @@ class _Waiting:
         return tuple(sorted({gate for replica in self.held for gate in replica.foreign_gates}))
 
 
-def decide_placing(site: Site, slots: Iterable[int]) -> Placing:
-    """Places the groups that stand behind our gate, then new replicas in `slots` of the goal."""
+def decide_placing(site: Site, slots: Iterable[int], later: Later | None = None) -> Placing:
+    """Places the groups that stand behind our gate, then new replicas in `slots` of the goal, each on the first class
+    that has room for it, as far as `later` allows."""
     waiting, new = _waiting(site), tuple(slots)
     if site.cluster is None:
         return Placing(gates=waiting.gates, blind=bool(waiting.groups or new))
     if not (waiting.groups or new):
         creates = tuple(_half_made(site, without=waiting.strays))
         return Placing(gates=waiting.gates, withdrawn=waiting.strays, creates=creates)
-    asked = Asked(site)
-    wants = [*map(asked.of_group, waiting.groups), *map(asked.of_slot, new)]
-    answers = {answer.key: answer for answer in place(site.cluster, wants)}
-    placing = _of_groups(site, asked, waiting, answers)
-    fitting = [slot for slot in new if isinstance(answers[asked.name(slot)], Placement)]
-    bought, unbought = _to_buy(site, [slot for slot in new if slot not in fitting and asked.could_stand(slot)])
+    room = Room(site, site.cluster, waiting.groups)
+    found = find(room, new, later or Later())
+    placing = _of_groups(site, room, waiting)
     creates = (
         *_half_made(site, without=placing.withdrawn),
-        *(Create(made) for slot in fitting for made in asked.pods(slot)),
-        *(Create(made) for slot in bought for made in asked.unpinned(slot)),
+        *(Create(made) for asked, slot in found.fitting for made in asked.pods(slot)),
+        *(Create(made) for asked, slot in found.bought for made in asked.unpinned(slot)),
     )
     return replace(
         placing,
         creates=creates,
-        slots=tuple(sorted((*fitting, *bought))),
-        shortfalls={
-            answer.key: replace(answer, sentence=_joined(answer.sentence, asked.added_words(answer.key), unbought))
-            for answer in answers.values()
-            if isinstance(answer, Shortfall)
-        },
-        bought=frozenset(map(asked.name, bought)),
-        reservations=tuple(asked.reservations(answers.values())),
+        slots=found.slots,
+        shortfalls={**_of_waiting(room, found.unbought), **found.shortfalls},
+        bought=frozenset(asked.name(slot) for asked, slot in found.bought),
+        spilled=tuple(found.spilled),
+        reservations=tuple(room.reservations()),
     )
 
 
-def _joined(*parts: str) -> str:
-    return "; ".join(filter(None, parts))
-
-
-def _to_buy(site: Site, slots: Iterable[int]) -> tuple[list[int], str]:
-    """The slots whose pods a cluster autoscaler is to see, and why the others are not; empty where none is bought."""
-    plan, bought = site.goal.plan, list[int]()
-    if site.kind is None or site.cluster is None:
-        return bought, ""
-    unplaced = (one for replica in site.fleet for one in replica.pods if not (one.placed or one.gates or one.finished))
-    ordered = int(sum(one.requests.get(plan.resource_name, 0.0) for one in unplaced))
-    for slot in slots:
-        why = may_buy(site.kind, site.cluster.nodes, ordered, plan.accelerators)
-        if why is not None:
-            return bought, why
-        bought.append(slot)
-        ordered += plan.accelerators
-    return bought, ""
+def _of_waiting(room: Room, unbought: str) -> dict[str, Shortfall]:
+    """What groups behind our gate lack, by their names."""
+    found = {}
+    for replica in room.groups:
+        asked = room.of(replica)
+        answer = room.answers[asked.key(replica)]
+        if isinstance(answer, Shortfall):
+            parts = (answer.sentence, asked.added_words(answer.key), unbought)
+            found[answer.key] = replace(answer, sentence="; ".join(filter(None, parts)))
+    return found
 
 
 def _waiting(site: Site) -> _Waiting:
@@ -129,12 +118,13 @@ def _waiting(site: Site) -> _Waiting:
     return _Waiting(tuple(sorted(groups, key=_most_lifted_first)), held, strays)
 
 
-def _of_groups(site: Site, asked: "Asked", waiting: _Waiting, answers: Mapping[str, Placement | Shortfall]) -> Placing:
+def _of_groups(site: Site, room: Room, waiting: _Waiting) -> Placing:
     """What becomes of the groups behind our gate."""
     lifts: list[Lift] = []
     withdrawn = [*waiting.strays]
     for replica in waiting.groups:
-        answer = answers[asked.key(replica)]
+        asked = room.of(replica)
+        answer = room.answers[asked.key(replica)]
         if not _joinable(replica):
             withdrawn.append(replica)
         elif isinstance(answer, Shortfall):
@@ -150,13 +140,13 @@ def lacking(site: Site) -> Mapping[str, float] | None:
     either: none is to leave for it."""
     if site.cluster is None:
         return None
-    asked = Asked(site)
     waiting = _waiting(site).groups
-    more = 1 + max((replica.slot or 0 for replica in waiting), default=0)
-    wants = [*map(asked.of_group, waiting), asked.of_slot(more)]
+    room, more = Room(site, site.cluster, waiting), 1 + max((replica.slot or 0 for replica in waiting), default=0)
+    asked = room.asked(site.pools[0])
+    wants = [*room.wants, asked.of_slot(more)]
     if not isinstance(place(site.cluster, wants)[-1], Shortfall):
         return None
-    if asked.could_stand(more) and _to_buy(site, [more])[0]:
+    if asked.could_stand(more) and to_buy(site, [more])[0]:
         return None
     old = [replica for replica in site.fleet if replica.revision != site.goal.name]
     if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
@@ -171,8 +161,8 @@ def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:
     for replica in ill:
         more = [*leaving, replica]
         bad = frozenset(each.culprit.node for each in more if each.culprit is not None)
-        asked = Asked(replace(site, avoid=site.avoid | bad))
-        wants = [asked.of_slot(slot) for slot in range(len(more))]
+        without = replace(site, avoid=site.avoid | bad)
+        wants = [Asked(without.pool_of(each)).of_slot(slot) for slot, each in enumerate(more)]
         if site.cluster is not None and all(
             isinstance(answer, Placement) for answer in place(_without(site, site.cluster, more), wants)
         ):
@@ -224,7 +214,7 @@ def _half_made(site: Site, without: Iterable[Replica] = ()) -> Iterator[Create]:
             continue
         for rank, member in enumerate(replica.members):
             if member is None and replica.slot is not None:
-                asked, ours = Asked(site), _is_ours_to_pin(site, replica)
+                asked, ours = Asked(site.pool_of(replica)), _is_ours_to_pin(site, replica)
                 yield Create((asked.pods(replica.slot) if ours else asked.unpinned(replica.slot))[rank])
 
 

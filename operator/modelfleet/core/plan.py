@@ -53,7 +53,9 @@ class Limits(_Part):
 
 
 _Text = Annotated[str, Field(max_length=32)]
-_Sentence = Annotated[str, Field(max_length=1024)]
+SENTENCE = 1024
+"""Characters that a sentence in a plan has at most."""
+_Sentence = Annotated[str, Field(max_length=SENTENCE)]
 _Number = Annotated[int, Field(ge=0, le=MOST)]
 _Figure = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
@@ -216,6 +218,16 @@ class Plan(_Part):
     nodes: Annotated[int, Field(ge=1, le=NODES_LIMIT)] = 1
     compiled: bool = False
     """Whether code that the engine compiles is kept beside the weights, for later starts."""
+    others: Annotated[tuple["Plan", ...], Field(max_length=16)] = ()
+    """The plans on the other listed classes that carry the model, in the order in which they are used where the classes
+    before have no room. They have no `others` of their own."""
+    unused: Annotated[tuple[Why, ...], Field(max_length=16)] = ()
+    """Listed classes that have no plan here, and why."""
+
+    @property
+    def knee_rps(self) -> float | None:
+        """Requests a second of one replica inside the promise; None where nothing was predicted."""
+        return self.planned.hosted.knee_rps if self.planned is not None else None
 
     @property
     def layout(self) -> str:
@@ -280,6 +292,8 @@ _LATER = {
     "memory",
     "nodes",
     "compiled",
+    "others",
+    "unused",
 }
 """Left out of the stored plan at their defaults, as in plans from before there were such fields."""
 

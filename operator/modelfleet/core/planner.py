@@ -4,8 +4,9 @@ Here is what holds without predictions: the user's pins, one accelerator where t
 `core.layout` chooses becomes a plan through `core.planning`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, AcceleratorClassSpec, Device
 from modelfleet.api.model import PickledWeights, RemoteCode
@@ -15,7 +16,7 @@ from modelfleet.api.sources import ModelSource
 from modelfleet.api.values import Quantity
 from modelfleet.core.inputs import BARE, canonical_tolerations
 from modelfleet.core.layout.shape import Layout
-from modelfleet.core.plan import NODES_LIMIT, Limits, Plan, Planned
+from modelfleet.core.plan import NODES_LIMIT, SENTENCE, Limits, Plan, Planned, Why
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.start_deadline import start_deadline_s
 from modelfleet.core.verdict import Verdict, no
@@ -79,6 +80,25 @@ def make_plan(
     source = deployment.spec.model.source
     choice = Choice(layout=pinned_layout(deployment.spec), source=source, revisions=revisions)
     return plan_of(deployment, accelerator, settings, choice)
+
+
+def make_others(
+    deployment: ModelDeployment,
+    classes: Sequence[AcceleratorClass],
+    settings: Settings,
+    revisions: Mapping[str, str],
+) -> dict[str, Any]:
+    """What the plan of the first class says of the listed ones after it, by fields of a plan: the plan on each that can
+    carry the spec, and why another cannot."""
+    others, unused = [], []
+    for index, each in enumerate(classes[1:], 1):
+        refused = infeasible(deployment, each, [*classes[:index], *classes[index + 1 :]])
+        if refused is None:
+            others.append(make_plan(deployment, each, settings, revisions))
+        else:
+            why = refused.message[:SENTENCE]
+            unused.append(Why(check=str(refused.reason), sentence=why, class_name=each.metadata.name))
+    return {"others": tuple(others), "unused": tuple(unused)}
 
 
 def pinned_layout(spec: ModelDeploymentSpec) -> Layout:

@@ -3,7 +3,7 @@
 Figures are rounded here, once: a stored plan and what status shows of it do not move with noise.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, Device
@@ -15,13 +15,13 @@ from modelfleet.core.layout.answer import Reason as Because
 from modelfleet.core.layout.demand import demand_of
 from modelfleet.core.layout.question import Question, Strategy
 from modelfleet.core.layout.wording import count, percent, rounded, seconds
-from modelfleet.core.plan import MOST, Hosted, Plan, Planned, Predicted, Why
-from modelfleet.core.planner import Choice, plan_of
+from modelfleet.core.plan import MOST, SENTENCE, Hosted, Plan, Planned, Predicted, Why
+from modelfleet.core.planner import Choice, plan_of, states_nothing
 from modelfleet.core.snapshot import Settings
 from modelfleet.core.verdict import Verdict, no
 
 _REASONS, _REJECTED, _OFFERS = 24, 16, 3
-_SENTENCE, _SUMMARY = 1024, 4000  # characters of a sentence in status, and of the plan's
+_SUMMARY = 4000  # characters of the plan's sentence
 _SAID_FIRST = (Check.FITS_ONE, Check.SHARDING, Check.PINS, Check.LOAD)
 """The reasons that the condition's message gives, and of a choice among classes the score; status.plan.reasons has
 all."""
@@ -53,7 +53,7 @@ def decide_plan(question: Question, answer: Answer, setting: Setting) -> Plannin
     """
     | the question has a fatal problem | Contradiction |
     | no class keeps the promise | Infeasible (EngineVersionNotAllowed where that is the bound), with the offers |
-    | a class's plan can be rolled out | the first such plan |
+    | a class's plan can be rolled out | the first such plan, with those of the other classes beside it |
     | else | NotRolledOut, with the plan shown |
     """
     fatal = [problem for problem in answer.problems if problem.fatal]
@@ -66,7 +66,40 @@ def decide_plan(question: Question, answer: Answer, setting: Setting) -> Plannin
     if chosen is None:
         shown = _plan(question, answer, answer.chosen, setting)
         return Planning(verdict=_not_rolled_out(answer.chosen, asked=apart), shown=shown)
-    return Planning(plan=_plan(question, answer, chosen, setting))
+    return Planning(plan=_with_others(question, answer, chosen, setting))
+
+
+def _with_others(question: Question, answer: Answer, chosen: ClassPlan, setting: Setting) -> Plan:
+    """The chosen class's plan, with one for each other class that keeps the promise, in the planner's order."""
+    others = [each for each in answer.plans if each is not chosen and _runs_here(each)]
+    return _plan(question, answer, chosen, setting).model_copy(
+        update={
+            "others": tuple(_beside(_plan(question, answer, each, setting)) for each in others),
+            "unused": tuple(_unused(answer, setting, {each.class_name for each in (chosen, *others)})),
+        }
+    )
+
+
+def _beside(plan: Plan) -> Plan:
+    """Without what only the first plan tells: why it is as it is."""
+    told: dict[str, object] = {"reasons": (), "rejected": (), "summary": ""}
+    return plan.model_copy(update={"planned": plan.planned.model_copy(update=told) if plan.planned else None})
+
+
+def _unused(answer: Answer, setting: Setting, used: Collection[str]) -> Iterable[Why]:
+    """The listed classes that have no plan, each with what speaks against it."""
+    for name, kind in setting.classes.items():
+        if name in used:
+            continue
+        why = next((each for each in answer.rejected if each.class_name == name), None)
+        apart = any(each.class_name == name for each in answer.plans)
+        if not kind.spec.is_predictable:
+            yield Why(check=Check.SCORE.value, sentence=states_nothing(kind), class_name=name)
+        elif why is not None and not apart:
+            yield Why(check=why.check.value, sentence=_cut(why.sentence), class_name=name)
+        else:
+            sentence = "only prefill and decode apart keep the promise there, which this version does not roll out"
+            yield Why(check=Check.DISAGGREGATION.value, sentence=sentence, class_name=name)
 
 
 def _runs_here(plan: ClassPlan) -> bool:
@@ -170,9 +203,9 @@ def _figure(value: float) -> float:
 
 
 def _rejected(answer: Answer, chosen: ClassPlan) -> Iterable[Why]:
-    """The other classes that would do, then what was rejected."""
+    """The other classes that would do and are not used, then what was rejected."""
     for plan in answer.plans:
-        if plan is not chosen:
+        if plan is not chosen and not _runs_here(plan):
             score = f"{plan.class_name} keeps the promise in {plan.pool.layout} at {rounded(plan.score.value, 3)}"
             yield Why(
                 check=Check.SCORE.value,
@@ -205,4 +238,4 @@ def _coarse(tokens: int) -> int:
 
 
 def _cut(sentence: str) -> str:
-    return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"
+    return sentence if len(sentence) <= SENTENCE else sentence[: SENTENCE - 1] + "…"

@@ -146,7 +146,7 @@ def _healthy(
     samples: Samples, fleet: tuple[Replica, ...], scaling: Scaling | None, revision: str
 ) -> tuple[PodSamples, ...]:
     slow = scaling.kept.slow.about if scaling and scaling.kept.slow else ""
-    leaders = [one.leader.uid for one in fleet if one.leader and one.ready and one.serving and one.revision == revision]
+    leaders = [one.leader.uid for one in fleet if one.leader and one.ready and one.serving and one.pool == revision]
     pods = (samples.pods.get(uid) for uid in leaders if uid != slow)
     return tuple(pod for pod in pods if pod is not None and pod.failure is None and pod.fresh(samples.at_s))
 

@@ -21,11 +21,12 @@ from modelfleet.core.disruption import keep_budget, pods_to_leave
 from modelfleet.core.drain import Terms
 from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.events import events
-from modelfleet.core.groups import Replica, replicas
+from modelfleet.core.groups import Replica
 from modelfleet.core.handshake import Handshake, decide_handshake
 from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
+from modelfleet.core.mix import mix_of
 from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
 from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
@@ -34,7 +35,18 @@ from modelfleet.core.promise import keep_promise
 from modelfleet.core.promised import decide_promised
 from modelfleet.core.render.metadata import Owner
 from modelfleet.core.replicas import decide_replicas
-from modelfleet.core.revisions import Revision, blocked, current, keep, keep_config_map, let_go, pinned
+from modelfleet.core.revisions import (
+    Revision,
+    blocked,
+    by_pool,
+    current,
+    fleet_of,
+    keep,
+    keep_config_map,
+    let_go,
+    of_its_pools,
+    pinned,
+)
 from modelfleet.core.rollout import Scene, Step, decide_step
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
@@ -65,9 +77,10 @@ def plan(world: World) -> Outcome:
     children = observe(world, owner)
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
-    plans = {name: pinned_revision.plan for name, pinned_revision in known.items()}
-    fleet = replicas(pods, plans)
+    plans = {name: pool.plan for name, pool in by_pool(known.values()).items()}
+    fleet = fleet_of(pods, known.values())
     intent, course, scaling = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
+    fleet = of_its_pools(fleet, course.goal) if course else fleet
     intent, handshake = decide_handshake(world, children, fleet, intent, plans)
     warmth = decide_warmth(world, children, fleet, plans)
     moves = _moves(
@@ -131,13 +144,14 @@ def _course(
     decision about the number of replicas, where samples decide it."""
     if intent.wish is None:
         return intent, None, None
-    number, scaling = decide_number(world, children, fleet, intent.wish)
+    wanted = current(intent.wish.digest, intent.wish.plan, known, raw.mapping(world.deployment, "spec"))
+    number, scaling = decide_number(world, children, fleet, intent.wish, wanted)
     wish = with_number(intent.wish, number)
     intent = replace(intent, wish=wish)
     spec = wish.deployment.spec
     course = decide_course(
         Trial(
-            wanted=current(wish.digest, wish.plan, known, raw.mapping(world.deployment, "spec")),
+            wanted=wanted,
             known=known,
             fleet=fleet,
             replicas=wish.replicas.replicas,
@@ -152,7 +166,7 @@ def _course(
         return intent, course, scaling
     replicas = decide_replicas(spec.scaling, raw.mapping(world.deployment, "metadata"), goal.plan)
     wish = replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)
-    number, scaling = decide_number(world, children, fleet, wish)
+    number, scaling = decide_number(world, children, fleet, wish, goal)
     return replace(intent, wish=with_number(wish, number)), course, scaling
 
 
@@ -181,7 +195,7 @@ def _moves(ground: Ground, intent: Intent, course: Course | None) -> Moves:
     wish = intent.wish
     if wish is None or course is None or _plan_blocked(ground.children, course.goal):
         return stand_still(ground.fleet)
-    ground = replace(ground, plans={**ground.plans, course.goal.name: course.goal.plan})
+    ground = replace(ground, plans={**ground.plans, **{pool.name: pool.plan for pool in course.goal.pools}})
     return decide_moves(ground, wish, course, lambda fleet, short: _step(ground, fleet, wish, course, short))
 
 
@@ -203,11 +217,12 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             ),
             now=world.now,
             surge=rollout.max_surge,
-            missing=decide_spare(rollout, wanted, goal.plan).missing,
+            missing=decide_spare(rollout, wanted, goal.plan, mix_of(fleet, goal)).missing,
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
             slow=ground.slow,
             short=short,
+            pools=tuple(pool.name for pool in goal.pools),
         )
     )
 
@@ -219,14 +234,17 @@ def _budget(
     if intent.wish is None or course is None:
         return
     wish, plan = intent.wish, course.goal.plan
-    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan)
+    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan, mix_of(fleet, course.goal))
     yield from keep_budget(children, pods_to_leave(fleet, step.victims, plan.nodes, spare))
 
 
 def _slot_held(children: Children, revision: Revision, slot: int) -> bool:
-    """Whether any pod name of a replica is taken."""
-    ranks = range(revision.plan.nodes)
-    return any(children.pod_name_exists(names.pod(children.owner.name, revision.name, slot, rank)) for rank in ranks)
+    """Whether any pod name of a replica is taken, in whichever pool: a slot says which replica it is."""
+    return any(
+        children.pod_name_exists(names.pod(children.owner.name, pool.name, slot, rank))
+        for pool in revision.pools
+        for rank in range(pool.plan.nodes)
+    )
 
 
 def _plan_blocked(children: Children, revision: Revision) -> bool:
@@ -243,15 +261,17 @@ def _effects(
     """In this order: what pods need, then what frees room, then what takes it. Without a wish (no `course`) nothing
     is made for a deployment that has no pods."""
     revision, wanted = (course.goal, course.wanted) if course else (None, None)
+    pools = by_pool((*known.values(), *((revision,) if revision else ())))
     used = frozenset(pod.revision for replica in fleet for pod in replica.pods if pod.revision)
+    used |= _begun(moves, pools)
     if wanted is not None:
         yield from keep(children, wanted)
-    for name in sorted(used & known.keys()):
+    for name in sorted(used & pools.keys()):
         if wanted is None or name != wanted.name:
-            yield from keep_config_map(children, known[name])
+            yield from keep_config_map(children, pools[name])
     for victim in moves.step.delete:
         yield from (Delete("v1", "Pod", pod.name, pod.uid) for pod in victim.pods if not pod.terminating)
-    plans = {name: each.plan for name, each in known.items()} | ({revision.name: revision.plan} if revision else {})
+    plans = {name: pool.plan for name, pool in pools.items()}
     yield from keep_pods(children, fleet, moves.step, plans)
     yield from keep_policies(children, fenced(fleet, moves.placing.creates))
     if revision is not None or fleet:
@@ -260,7 +280,14 @@ def _effects(
     if revision is not None and wanted is not None:
         yield from moves.placing.creates
         yield from moves.placing.lifts
-        yield from let_go(children, used | {revision.name, wanted.name}, known)
+        of = frozenset(replica.revision for replica in fleet if replica.revision)
+        yield from let_go(children, used | of | {revision.name, wanted.name}, known)
+
+
+def _begun(moves: Moves, pools: Mapping[str, Revision]) -> frozenset[str]:
+    """The later pools whose first pods are made now: these need the pool's ConfigMap before."""
+    labels = (raw.text(create.manifest, "metadata", "labels", names.REVISION_LABEL) for create in moves.placing.creates)
+    return frozenset(labels) & pools.keys()
 
 
 def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -> float | None:

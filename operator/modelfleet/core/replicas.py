@@ -12,6 +12,7 @@ from typing import Any
 from modelfleet.api.modeldeployment import Scaling, ScalingMode
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
+from modelfleet.core.mix import Mix
 from modelfleet.core.plan import Plan
 from modelfleet.core.scaling.memory import Change
 
@@ -28,16 +29,25 @@ class ReplicasDecision:
     ignored: str = ""
 
 
-def decide_replicas(scaling: Scaling, metadata: Mapping[str, Any], plan: Plan | None = None) -> ReplicasDecision:
-    """The number of replicas; `metadata` is the raw object's, whose managed fields name a foreign scaler."""
+def decide_replicas(
+    scaling: Scaling, metadata: Mapping[str, Any], plan: Plan | None = None, mix: Mix | None = None
+) -> ReplicasDecision:
+    """The number of replicas; `metadata` is the raw object's, whose managed fields name a foreign scaler. `mix` is what
+    stands for the plan, where some of it is of later classes."""
+    if mix is None and plan is not None:
+        mix = Mix(first=plan)
     if scaling.mode is ScalingMode.MANUAL:
-        held, bound = _held(scaling, scaling.replicas, plan)
+        held, bound = _held(scaling, scaling.replicas, mix)
         said = f"replicas is {scaling.replicas}" + (f" and {_bound_words(scaling, bound, held)}" if bound else "")
         return ReplicasDecision(held, ScalingReason.MANUAL, said, bound)
     if plan is not None and plan.planned is not None:
-        wish = plan.planned.replicas
-        held, bound = _held(scaling, wish, plan)
-        said = f"the declared load needs {wish}" + (f" and {_bound_words(scaling, bound, held)}" if bound else "")
+        need = plan.planned.replicas
+        wish = mix.carrying(need) if mix is not None else need
+        held, bound = _held(scaling, wish, mix)
+        said = f"the declared load needs {need}"
+        if mix is not None and wish != need:
+            said += f" of class {plan.class_name}, as much as {wish} carry, {mix.on_later} of them of later classes"
+        said += f" and {_bound_words(scaling, bound, held)}" if bound else ""
         decision = ReplicasDecision(held, ScalingReason.SIZED_FOR_LOAD, said, bound)
     else:
         low = scaling.min_replicas
@@ -68,11 +78,11 @@ def _with_ignored(decision: ReplicasDecision, scaling: Scaling, metadata: Mappin
     return replace(decision, detail=f"{decision.detail}; {ignored}", ignored=ignored)
 
 
-def _held(scaling: Scaling, wish: int, plan: Plan | None) -> tuple[int, str | None]:
+def _held(scaling: Scaling, wish: int, mix: Mix | None) -> tuple[int, str | None]:
     """The wish inside the bounds, and the bound that clipped it."""
     bounds = [(scaling.max_replicas, "maxReplicas")]
-    if scaling.max_accelerators is not None and plan is not None:
-        bounds.append((scaling.max_accelerators // plan.accelerators, "maxAccelerators"))
+    if scaling.max_accelerators is not None and mix is not None:
+        bounds.append((mix.within(scaling.max_accelerators), "maxAccelerators"))
     high, name = min(bounds)
     if wish > high:
         return high, name

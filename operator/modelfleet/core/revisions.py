@@ -4,8 +4,8 @@ A revision is named after the hash of its inputs. If one with the current name e
 whatever this operator would plan today; a spec that is set back finds its old revision again.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelfleet.api import names
@@ -13,8 +13,12 @@ from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.drift import delete, put_back
 from modelfleet.core.effects import Create, Effect
+from modelfleet.core.groups import Replica, replicas
 from modelfleet.core.inputs import REVISION_DIGITS
+from modelfleet.core.kept import entry, state_of
 from modelfleet.core.plan import Plan, read
+from modelfleet.core.pods import PodView
+from modelfleet.core.pools import beside, pool_digest
 from modelfleet.core.render.config_map import config_map
 from modelfleet.core.render.revision import controller_revision
 
@@ -36,6 +40,12 @@ class Revision:
     number: int
     plan: Plan
     spec: Mapping[str, Any] | None = field(default=None, compare=False)
+    later: "tuple[Revision, ...]" = field(default=(), compare=False)
+
+    @property
+    def pools(self) -> "tuple[Revision, ...]":
+        """The pools in the order in which they are used: itself, then those on later classes."""
+        return (self, *self.later)
 
     @property
     def name(self) -> str:
@@ -44,8 +54,10 @@ class Revision:
 
 
 def pinned(children: Children) -> dict[str, Revision]:
-    """The readable revisions by name. A damaged one, or one under a name that is not its hash's, is left out."""
+    """The readable revisions by name, with their pools. A damaged one, or one under a name that is not its hash's, is
+    left out."""
     found = {}
+    adoption = entry(state_of(children), names.ADOPTION_KEY)
     for name, item in children.revisions.items():
         digest = raw.text(item, "data", "inputs")
         plan = read(raw.at(item, "data", "plan"))
@@ -53,21 +65,51 @@ def pinned(children: Children) -> dict[str, Revision]:
         if plan is not None and name == names.revision(children.owner.name, revision):
             spec = raw.at(item, "data", "spec")
             kept = spec if isinstance(spec, Mapping) else None
-            found[revision] = Revision(digest, raw.integer(item, "revision"), plan, kept)
+            plans = beside(adoption, plan)["others"] if adoption.get("revision") == digest else plan.others
+            number = raw.integer(item, "revision")
+            found[revision] = Revision(digest, number, plan, kept, later_pools(digest, number, plans))
     return found
+
+
+def later_pools(digest: str, number: int, plans: Iterable[Plan]) -> tuple[Revision, ...]:
+    """The pools of these plans on later classes, beside the revision `digest`."""
+    made = (Revision(pool_digest(digest, plan), number, plan) for plan in plans)
+    return tuple({each.name: each for each in made}.values())
+
+
+def by_pool(known: Iterable[Revision]) -> dict[str, Revision]:
+    """All pools of these revisions by their names."""
+    return {pool.name: pool for revision in known for pool in revision.pools}
+
+
+def fleet_of(pods: Iterable[PodView], known: Iterable[Revision]) -> tuple[Replica, ...]:
+    """The replicas that pods make up; those of a later pool are replicas of its revision."""
+    known = tuple(known)
+    of = {pool.name: revision.name for revision in known for pool in revision.later}
+    return replicas(pods, {name: pool.plan for name, pool in by_pool(known).items()}, of)
+
+
+def of_its_pools(fleet: tuple[Replica, ...], goal: Revision) -> tuple[Replica, ...]:
+    """The fleet, where a replica on a class that the goal does not use any more is not one of the goal's."""
+    pools = {pool.name for pool in goal.pools}
+    return tuple(
+        replace(each, revision=each.pool) if each.revision == goal.name and each.pool not in pools else each
+        for each in fleet
+    )
 
 
 def current(digest: str, fresh: Plan, known: Mapping[str, Revision], spec: Mapping[str, Any]) -> Revision:
     """The revision of these inputs: the pinned one if there is one, else a new one with the `fresh` plan, made from the
-    raw `spec`. It has the highest number of all."""
+    raw `spec`. Its later pools are those of `fresh`, which has them as they stand. It has the highest number of all."""
     stored = known.get(digest[:REVISION_DIGITS])
     plan = stored.plan if stored is not None and stored.digest == digest else fresh
     others = [other.number for other in known.values() if other is not stored]
     highest = max(others, default=0)
     number = stored.number if stored is not None and stored.number > highest else min(highest + 1, _HIGHEST)
+    later = later_pools(digest, number, fresh.others)
     if stored is not None and stored.digest == digest:
-        return Revision(digest, number, plan, stored.spec)
-    return Revision(digest, number, plan, {key: part for key, part in spec.items() if key not in NOT_PINNED})
+        return Revision(digest, number, plan, stored.spec, later)
+    return Revision(digest, number, plan, {key: part for key, part in spec.items() if key not in NOT_PINNED}, later)
 
 
 def keep(children: Children, wanted: Revision) -> list[Effect]:

@@ -48,7 +48,8 @@ class Scene:
     """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod name
     that is taken by anything that exists. `drains` is by the uid of a leader's pod, and so is `moving`: those that must
     leave their nodes; `slow` are those that are worse than the others, and are replaced. `short`: what a new replica
-    needs of what there is no room for, as the placer says; None where it says nothing."""
+    needs of what there is no room for, as the placer says; None where it says nothing. `pools` are those of
+    the current revision, in the order of its classes."""
 
     revision: str
     replicas: int
@@ -62,6 +63,7 @@ class Scene:
     moving: frozenset[str] = field(default=frozenset())
     slow: frozenset[str] = field(default=frozenset())
     short: Mapping[str, float] | None = None
+    pools: tuple[str, ...] = ()
 
     def is_old(self, replica: Replica) -> bool:
         """Whether it is to be replaced."""
@@ -171,7 +173,7 @@ def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: 
     """Old replicas that leave now: the hopeless at once, the others as far as the Ready ones allow."""
     hopeless = [replica for replica in old if replica.hopeless or replica.unschedulable]
     others = [replica for replica in old if not (replica.hopeless or replica.unschedulable)]
-    rest = first_to_leave(others, scene.revision, scene.drains.work)
+    rest = first_to_leave(others, scene.revision, scene.drains.work, scene.pools)
     up = sum(replica.ready for replica in [*rest, *current])
     if way is Way.DELETE_FIRST:
         lack = _lack(scene, old, current) or {}
@@ -188,7 +190,7 @@ def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: 
 def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
     mixed = len({replica.revision for replica in current}) > 1  # a rollout that is paused keeps what it has made
     above = max(0, len(current) - scene.replicas - (scene.surge if mixed else 0))
-    return first_to_leave(current, scene.revision, scene.drains.work)[:above]
+    return first_to_leave(current, scene.revision, scene.drains.work, scene.pools)[:above]
 
 
 def _to_make(scene: Scene, old: list[Replica], current: list[Replica]) -> int:

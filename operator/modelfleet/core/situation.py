@@ -16,6 +16,7 @@ from modelfleet.core.course import Course
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
+from modelfleet.core.mix import Mix, mix_of
 from modelfleet.core.placing import Placing
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
@@ -52,7 +53,22 @@ class Situation:
     def spare(self) -> Spare | None:
         """How many replicas may be missing; None without a wish."""
         wish = self.intent.wish
-        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan) if wish else None
+        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan, self.mix) if wish else None
+
+    @cached_property
+    def mix(self) -> Mix | None:
+        """What stands of which class; None without a wish."""
+        return mix_of(self.fleet, self.revision) if self.revision else None
+
+    @cached_property
+    def on_later(self) -> Mapping[str, int]:
+        """How many replicas stand on each later class of the plan, or are made there now, by the pool's name."""
+        pools = {pool.name: pool.plan.class_name for pool in self.revision.later} if self.revision else {}
+        made = [each.class_name for each in self.placing.spilled]
+        return {
+            name: sum(replica.pool == name for replica in self.replicas) + made.count(kind)
+            for name, kind in pools.items()
+        }
 
     @cached_property
     def cordoned(self) -> Mapping[str, str]:
@@ -159,20 +175,22 @@ class Situation:
     @property
     def plan_blocked(self) -> bool:
         """Somebody else holds the name under which the plan would be pinned or handed to workers."""
-        return any(
-            key in self.children.foreign for key in self._needed if key[0] in ("ConfigMap", "ControllerRevision")
-        )
+        if self.revision is None:
+            return False
+        name = names.revision(self.children.owner.name, self.revision.name)
+        return any((kind, name) in self.children.foreign for kind in ("ConfigMap", "ControllerRevision"))
 
     @property
     def _needed(self) -> tuple[tuple[str, str], ...]:
         owner = self.children.owner.name
-        groups = (
-            (r.revision, r.slot) for r in self.fleet if r.size > 1 and r.revision is not None and r.slot is not None
-        )
+        groups = ((r.pool, r.slot) for r in self.fleet if r.size > 1 and r.pool is not None and r.slot is not None)
         fences = (("NetworkPolicy", names.pod(owner, revision, slot)) for revision, slot in groups)
         always = (("Service", names.child(owner)), *fences)
         if self.revision is None:
             return always
         plan = names.revision(owner, self.revision.name)
-        group = (("Service", plan),) if self.revision.plan.nodes > 1 else ()
-        return (*always, *group, ("ConfigMap", plan), ("ControllerRevision", plan))
+        there = {replica.pool for replica in self.fleet}
+        used = [pool for pool in self.revision.pools if pool is self.revision or pool.name in there]
+        group = (("Service", names.revision(owner, pool.name)) for pool in used if pool.plan.nodes > 1)
+        maps = (("ConfigMap", names.revision(owner, pool.name)) for pool in used)
+        return (*always, *group, *maps, ("ControllerRevision", plan))

@@ -42,12 +42,13 @@ def report(s: Situation, said: Mapping[ConditionType, Verdict], promised: Promis
     plan = _plan(s)
     if plan is not None:
         status["plan"] = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
-        if promised.observed is not None:
+        # What one replica was seen to do is a mean over all that serve: of several classes it would be none's.
+        if promised.observed is not None and not any(s.on_later.values()):
             status["plan"]["pools"][0]["observed"] = dict(promised.observed)
     if promised.block is not None:
         status["goodput"] = dict(promised.block)
     status |= {
-        key: part.model_dump(mode="json", by_alias=True, exclude_none=True) for key, part in told(s.intent, plan)
+        key: part.model_dump(mode="json", by_alias=True, exclude_none=True) for key, part in told(s.intent, plan, s.mix)
     }
     zero = zero_status(s)
     if zero is not None:
@@ -122,9 +123,11 @@ def _plan(s: Situation) -> Plan | None:
     none was pinned, the one that exists and is not carried out."""
     revision: Revision | None = s.revision
     if revision is not None and s.intent.wish is not None:
-        return plan_report(revision.name, s.intent.wish.plan, s.wanted)
+        later = [(pool.plan, s.on_later[pool.name]) for pool in revision.later]
+        on_first = max(0, s.wanted - sum(count for _, count in later))
+        return plan_report(revision.name, s.intent.wish.plan, on_first, later)
     revision = max(s.known.values(), key=lambda known: (known.number, known.name), default=None)
     if revision is not None:
-        running = sum(replica.revision == revision.name for replica in s.replicas)
-        return plan_report(revision.name, revision.plan, running)
+        counts = [(pool.plan, sum(replica.pool == pool.name for replica in s.replicas)) for pool in revision.pools]
+        return plan_report(revision.name, *counts[0], counts[1:])
     return plan_report("", s.intent.shown, 0) if s.intent.shown is not None else None

@@ -53,7 +53,7 @@ def _placed(s: Situation) -> Verdict:
     if s.intent.wish is None:
         return unknown(Reason.NOT_EVALUATED, "no replica is wanted while the spec is not accepted and planned")
     placed = min(s.wanted, sum(replica.placed and not replica.finished for replica in s.staying))
-    count = f"{placed} of {s.wanted} replicas have a node"
+    count = f"{placed} of {s.wanted} replicas have a node{_on_later(s)}"
     stuck = _unschedulable(s)
     if stuck is not None and _is_bought_for(s, stuck):
         return no(Reason.PLACING, f"{count}; {_to_come(stuck)}")
@@ -269,6 +269,14 @@ def _unplaced(s: Situation) -> tuple[Reason, str] | None:
     return None
 
 
+def _on_later(s: Situation) -> str:
+    """How many replicas are on which later class; empty where none is."""
+    pools = {pool.name: pool.plan.class_name for pool in s.revision.pools} if s.revision else {}
+    said = [f"{count} on class {pools[name]}" for name, count in s.on_later.items() if count]
+    first = next(iter(pools.values()), "")
+    return f", {' and '.join(said)} because class {first} had no room when they were made" if said else ""
+
+
 def _unschedulable(s: Situation) -> Replica | None:
     return next((replica for replica in s.staying if replica.unschedulable), None)
 
@@ -296,7 +304,8 @@ def _no_node(replica: Replica) -> str:
 
 def _is_bought_for(s: Situation, replica: Replica) -> bool:
     """A cluster autoscaler is to bring its node: it is pinned to none, and its class has such a supply."""
-    kind = s.intent.classes.get(s.revision.plan.class_name) if s.revision is not None else None
+    pools = {pool.name: pool.plan.class_name for pool in s.revision.pools} if s.revision is not None else {}
+    kind = s.intent.classes.get(pools.get(replica.pool or "", s.revision.plan.class_name if s.revision else ""))
     bought = kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
     return bought and replica.stuck is not None and not replica.stuck.node
 

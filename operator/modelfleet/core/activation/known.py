@@ -91,7 +91,7 @@ def known(deployment: Mapping[str, Any]) -> Known | None:
     name = raw.name(deployment)
     names = raw.at(spec, "model", "servedNames")
     served = tuple(each for each in names if isinstance(each, str)) if isinstance(names, list) else ()
-    pool = next((p for p in raw.items(status, "plan", "pools") if p.get("role") == "Serve"), {})
+    pool = _weakest(status)
     return Known(
         namespace=raw.text(deployment, "metadata", "namespace"),
         name=name,
@@ -107,6 +107,14 @@ def known(deployment: Mapping[str, Any]) -> Known | None:
         refusal=_refusal(raw.mapping(status, "toZero", "refusal")),
         demand={raw.text(each, "activator"): _demand(each) for each in raw.items(status, "demand")},
     )
+
+
+def _weakest(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of the pools that have replicas, else of all, the one whose replica serves least: no more is let through."""
+    pools = [pool for pool in raw.items(status, "plan", "pools") if pool.get("role") == "Serve"]
+    used = [pool for pool in pools if raw.integer(pool, "replicas")] or pools[:1]
+    none = float("inf")
+    return min(used, key=lambda pool: _rate(raw.text(pool, "predicted", "kneeRequestsPerSecond")) or none, default={})
 
 
 def _outlook(status: Mapping[str, Any]) -> Outlook:

@@ -18,6 +18,7 @@ from typing import Any
 
 from modelfleet.api.modeldeployment import Objective, Scaling
 from modelfleet.api.reasons import ScalingReason
+from modelfleet.core.mix import Mix
 from modelfleet.core.plan import Plan
 from modelfleet.core.promise import TOLERANCE
 from modelfleet.core.scaling import faults
@@ -66,7 +67,8 @@ class Seats:
 class Case:
     """One deployment. `promise` is the digest that its workers count under; `stored` what NAME-state keeps; `limits`
     are upper bounds on growing besides those of the spec (quotas): what was decided before stays. `grants` are
-    replicas that this model (`key`) leaves to others or gets from them. `priority` is that of its pods."""
+    replicas that this model (`key`) leaves to others or gets from them. `priority` is that of its pods. `later`
+    are the replicas that stand on later classes than that of `plan`, by their plans."""
 
     scaling: Scaling
     objectives: tuple[Objective, ...]
@@ -80,6 +82,13 @@ class Case:
     priority: int = 0
     grants: tuple[Grant, ...] = ()
     now: datetime
+    later: tuple[tuple[Plan, int], ...] = ()
+
+    @property
+    def stands(self) -> Mix:
+        """What stands of which class."""
+        on_later = sum(count for _, count in self.later)
+        return Mix(first=self.plan, on_first=max(0, self.seats.standing - on_later), later=self.later)
 
 
 def decide_scaled(case: Case, kept: Kept | None) -> Kept:
@@ -119,7 +128,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
     binding = _binding(case.objectives, tallies)
     of_binding = tallies.get(str(binding.name), Tally())
     input_mean = _input_mean(kept, total)
-    terms = terms_of(case.plan, binding, kept.starts_s)
+    terms = replace(terms_of(case.plan, binding, kept.starts_s), knee_rps=case.stands.knee_rps)
     arrivals = filled_up(total, read, seen.serving).arrivals
     lows, highs = bounds(case, kept)
     sample = Sample(
@@ -143,6 +152,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         keep=_keep(case, kept, seen, clock_s),
     )
     weighed, ledger = kept.ledger.decide(cut(inputs), case.now)
+    weighed = _with_what_leaves(case, kept, weighed)
     weighed = replace(weighed, detail=weighed.detail + _above_declared(case, weighed.peak_rps))
     kept = replace(
         kept,
@@ -159,6 +169,24 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         now=weighed.detail,
     )
     return _shown(case, kept, weighed, clock_s)
+
+
+def _with_what_leaves(case: Case, kept: Kept, weighed: Weighed) -> Weighed:
+    """Fewer replicas only as far as those that stay carry what was decided: the mean of those that stand says nothing
+    about the ones that would leave first, and what leaves for nothing comes again."""
+    mix = case.stands
+    if not mix.on_later or weighed.replicas >= mix.standing:
+        return weighed
+    # Between what one replica fewer would carry and what these carry lies the load that they were counted for.
+    load_rps = max((weighed.replicas - 1) * mix.knee_rps, weighed.peak_rps * weighed.margin)
+    need = min(load_rps, weighed.replicas * mix.knee_rps) / (case.plan.knee_rps or 1.0)
+    carrying = min(mix.carrying(need), mix.standing)
+    if carrying <= weighed.replicas:
+        return weighed
+    replicas, bound = clipped(carrying, *bounds(case, kept))
+    detail = f"{weighed.detail}; of replicas of several classes {replicas} carry it, once the first to leave have left"
+    reason = weighed.reason if replicas < kept.replicas else ScalingReason.STEADY
+    return replace(weighed, replicas=replicas, bound=bound or weighed.bound, detail=detail, reason=reason)
 
 
 def _above_declared(case: Case, peak_rps: float) -> str:
@@ -178,7 +206,7 @@ def bounds(case: Case, kept: Kept) -> tuple[tuple[Limit, ...], tuple[Limit, ...]
         lows.append(Limit(f"schedules[{schedule.index}]", schedule.min_replicas))
     highs = [Limit("maxReplicas", scaling.max_replicas)]
     if scaling.max_accelerators is not None:
-        highs.append(Limit("maxAccelerators", scaling.max_accelerators // case.plan.accelerators))
+        highs.append(Limit("maxAccelerators", case.stands.within(scaling.max_accelerators)))
     highs += [Limit(each.name, max(each.replicas, kept.replicas)) for each in case.limits]
     given = allowance(case.key, case.grants)
     if given is not None:
@@ -222,7 +250,7 @@ def _with_faults(case: Case, kept: Kept, clock_s: float) -> Kept:
     if clock_s - kept.searched_s < faults.EVERY_S:
         return kept
     kept = replace(kept, searched_s=clock_s)
-    knees = max(1, len(case.seats.serving)) * (case.plan.planned.hosted.knee_rps if case.plan.planned else 1.0)
+    knees = max(1, len(case.seats.serving)) * (case.stands.knee_rps or 1.0)
     look = faults.Look(
         promise=case.promise,
         targets={str(one.name): float(one.share.fraction) for one in case.objectives},
@@ -281,7 +309,7 @@ def _without_data(case: Case, kept: Kept) -> Kept:
     silent_s = case.samples.at_s - heard_s if heard_s is not None else 0.0
     if silent_s < SILENT_S:
         return _in_bounds(case, kept)
-    planned = case.plan.planned.replicas if case.plan.planned else 1
+    planned = case.stands.carrying(case.plan.planned.replicas) if case.plan.planned else 1
     safe = silent_s >= SAFE_AFTER_S
     wish = max(kept.replicas, planned) if safe else kept.replicas
     replicas, bound = clipped(wish, *bounds(case, kept))
