@@ -184,6 +184,14 @@ def test_a_knee_that_is_told_wrong_is_known_within_a_quarter_of_an_hour_near_it(
     assert memory.log_knee == pytest.approx(log(truth), abs=0.08)
 
 
+def test_what_is_late_when_a_burst_begins_teaches_nothing_of_the_knee() -> None:
+    decisions, before = film([4.0] * 200, terms=replace(TERMS, max_replicas=3, min_replicas=3))
+    _, after = film([4.0] * 200 + [24.0] * 12, terms=replace(TERMS, max_replicas=3, min_replicas=3))
+
+    assert decisions[-1].replicas == 3
+    assert after.log_knee == pytest.approx(before.log_knee, abs=0.01)
+
+
 def test_a_few_late_at_half_the_knee_teach_next_to_nothing_of_it() -> None:
     memory = Memory()
     for number in range(180):

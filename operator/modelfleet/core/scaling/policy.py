@@ -21,7 +21,7 @@ the margin is what was learned about the promise and about the knee.
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import ceil, exp
+from math import ceil, exp, sqrt
 from typing import TypeVar
 
 from modelfleet.core.scaling.forecast import Forecaster, Way, forecast
@@ -209,7 +209,8 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
     short = sample.now_s - short_s < _TRANSIENT_S
     kept: float = exp(-elapsed_s / _BUDGET_S)
-    if not short or short_s == sample.now_s:  # what a shortage leaves behind is late at any load
+    settled = not short or short_s == sample.now_s  # what a shortage leaves behind is late at any load
+    if settled and not _jumped(sample, memory, terms, elapsed_s):
         memory = _corrected(sample, memory, terms, busy, kept)
     return replace(
         memory,
@@ -217,6 +218,14 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
         log_margin=_learned(sample, memory, terms, (elapsed_s, busy, short)),
         short_s=short_s,
     )
+
+
+def _jumped(sample: Sample, memory: Memory, terms: Terms, elapsed_s: float) -> bool:
+    """Whether more came since the last decision than chance makes of the known load: then what is late now is late of a
+    load that is not known yet, and says nothing about the knee. Three standard deviations of Poisson arrivals, whose
+    lengths spread as exponential ones do."""
+    known = memory.history.mean(30.0) * elapsed_s
+    return _work(sample, memory, terms) > known + 3 * sqrt(2 * known)
 
 
 def _corrected(sample: Sample, memory: Memory, terms: Terms, busy: float, kept: float) -> Memory:
