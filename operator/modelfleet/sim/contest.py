@@ -7,6 +7,7 @@ own parameter, and costs are compared at equal share, between the points of its 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from math import exp, log
 
 from modelfleet.sim.fleet import Fleet, Observation, Policy, Run
@@ -62,11 +63,12 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How to make a policy for each value of its parameter."""
+    """How to make a policy for each value of its parameter, and for any other."""
 
     name: str
     usual: str
     make: Mapping[str, Callable[[int], Policy]]
+    at: Callable[[float], Callable[[int], Policy]]
 
 
 class Static:
@@ -179,19 +181,24 @@ def _rules(world: World) -> Iterator[Rule]:
 def _ours(world: World) -> Rule:
     """Swept by the share that it aims at: late requests as multiples of those that the promise allows."""
     promise = world.setting.promise
-    shares = {f"{times:g}": 1 - min(0.5, (1 - promise.share) * times) for times in (0.1, 0.3, 1.0, 2.0, 4.0)}
 
-    def made(share: float, seed: int) -> Policy:
+    def made(times: float, seed: int) -> Policy:
+        share = 1 - min(0.5, (1 - promise.share) * times)
         return Ours(world.terms(seed, share), promise.ttft_s, promise.tpot_s)
 
-    return Rule(name=OURS, usual="1", make={name: partial(made, share) for name, share in shares.items()})
+    return _rule(OURS, made, usual="1", over=(0.1, 0.3, 1.0, 2.0, 4.0))
 
 
 def _swept(name: str, make: Callable[[float], Policy], *, usual: float, over: Sequence[float] = _SCALES) -> Rule:
     def made(value: float, _seed: int) -> Policy:
         return make(value)
 
-    return Rule(name=name, usual=f"{usual:g}", make={f"{value:g}": partial(made, value) for value in over})
+    return _rule(name, made, usual=f"{usual:g}", over=over)
+
+
+def _rule(name: str, made: Callable[[float, int], Policy], *, usual: str, over: Sequence[float]) -> Rule:
+    make = {f"{value:g}": partial(made, value) for value in over}
+    return Rule(name=name, usual=usual, make=make, at=lambda value: partial(made, value))
 
 
 def curve(world: World, rule: Rule, seeds: Sequence[int]) -> Curve:
@@ -263,19 +270,42 @@ def _least_hours(world: World, plan: Sequence[int]) -> float:
     return replicas * WINDOW_S / 3600 * site.accelerators_per_replica
 
 
-def cost_at(curve: Curve, share: float, seed: int) -> float | None:
-    """Accelerator-hours of a policy at a share: between the cheapest points of its curve that are below and above, in
-    the logarithm of what is late. None where no point reaches the share."""
+def around(curve: Curve, share: float, seed: int) -> tuple[Point, Point] | None:
+    """The cheapest points of a curve below and above a share; the same twice where the cheapest of all is above. None
+    where no point reaches the share."""
     frontier: list[Point] = []
-    for point in sorted((p for p in curve.points if p.seed == seed), key=lambda p: (p.accelerator_hours, -p.share)):
+    points = [point for point in curve.points if point.seed == seed]
+    for point in sorted(points, key=lambda p: (p.accelerator_hours, -p.share)):
         if not frontier or point.share > frontier[-1].share:
             frontier.append(point)
     above = next((index for index, point in enumerate(frontier) if point.share >= share), None)
     if above is None:
         return None
-    if not above:
-        return frontier[0].accelerator_hours
-    below, upper = frontier[above - 1], frontier[above]
+    below, upper = frontier[max(0, above - 1)], frontier[above]
+    pairs = product(_alike(points, below), _alike(points, upper))  # several values may do the same: neighbours count
+    return min(pairs, key=lambda pair: abs(float(pair[0].parameter) - float(pair[1].parameter)))
+
+
+def _alike(points: Sequence[Point], end: Point) -> list[Point]:
+    return [one for one in points if (one.share, one.accelerator_hours) == (end.share, end.accelerator_hours)]
+
+
+def same_value(one: Point, other: Point) -> bool:
+    """Whether there is no value of the parameter worth trying between those of two points."""
+    first, second = float(one.parameter), float(other.parameter)
+    return abs(first - second) <= 0.03 * max(abs(first), abs(second))
+
+
+def cost_at(curve: Curve, share: float, seed: int) -> float | None:
+    """Accelerator-hours of a policy at a share: between the cheapest points of its curve that are below and above, in
+    the logarithm of what is late; where its parameter jumps there, those of the point above. None where no point
+    reaches the share."""
+    ends = around(curve, share, seed)
+    if ends is None:
+        return None
+    below, upper = ends
+    if below.share >= share or same_value(below, upper):
+        return upper.accelerator_hours
     fraction = (_late(share) - _late(below.share)) / (_late(upper.share) - _late(below.share))
     return exp(log(below.accelerator_hours) * (1 - fraction) + log(upper.accelerator_hours) * fraction)
 

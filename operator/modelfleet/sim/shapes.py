@@ -1,6 +1,7 @@
 """Synthetic loads: Poisson arrivals under a rate that is a shape over time."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, exp, log, pi
@@ -10,9 +11,14 @@ from modelfleet.sim.requests import Request
 from modelfleet.sim.traces import MOST_REQUESTS, Trace, TraceError
 
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
-_SHAPE = re.compile(rf"(sine|step|burst|daily):({_NUMBER})-({_NUMBER})(?:,({_NUMBER})(s|m|h))?", re.ASCII)
+_SHAPE = re.compile(rf"(sine|step|burst|spikes|daily):({_NUMBER})-({_NUMBER})(?:,({_NUMBER})(s|m|h))?", re.ASCII)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-HELP = "sine:5-45,600s, step:2-20, burst:2-20,10m or daily:1-10: from low to high requests a second, with a period"
+HELP = (
+    "sine:5-45,600s, step:2-20, burst:2-20,10m, spikes:2-20,10m (at random times) or daily:1-10: from low to high"
+    " requests a second, with a period"
+)
+_SPIKE_LEAST, _SPIKE_MOST = 0.05, 0.3
+"""Of a period: how long a spike lasts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +44,10 @@ def shaped(text: str, regime: Regime, hours: float, seed: int) -> Trace:
             f"--shape: about {(low + high) / 2 * hours * 3600:.0f} requests are more than {MOST_REQUESTS}, which take"
             " minutes a policy; give fewer --hours or a lower rate"
         )
-    rate = _rate(kind, low, high, period_s)
+    if kind == "spikes":
+        rate = _spikes((low, high), period_s, hours * 3600, Random(f"spikes {seed}"))
+    else:
+        rate = _rate(kind, low, high, period_s)
     requests = tuple(_poisson(rate, high, regime, hours * 3600, Random(seed)))
     if len(requests) < 2:
         raise TraceError(f"--shape: {text[:60]} makes fewer than two requests; give more --hours or a higher rate")
@@ -51,6 +60,24 @@ def _rate(kind: str, low: float, high: float, period_s: float) -> Callable[[floa
     if kind == "step":
         return lambda at_s: high if at_s >= period_s else low
     return lambda at_s: high if at_s % period_s >= 0.9 * period_s else low  # a tenth of each period
+
+
+def _spikes(ends: tuple[float, float], period_s: float, until_s: float, random: Random) -> Callable[[float], float]:
+    """Spikes that no clock foretells: gaps are exponential with the period as mean, heights and lengths even."""
+    low, high = ends
+    starts, ends_s, heights = [], [], []
+    at_s = random.expovariate(1 / period_s)
+    while at_s < until_s:
+        starts.append(at_s)
+        ends_s.append(at_s + period_s * random.uniform(_SPIKE_LEAST, _SPIKE_MOST))
+        heights.append(random.uniform((low + high) / 2, high))
+        at_s = ends_s[-1] + random.expovariate(1 / period_s)
+
+    def rate(at_s: float) -> float:
+        index = bisect_right(starts, at_s) - 1
+        return heights[index] if index >= 0 and at_s < ends_s[index] else low
+
+    return rate
 
 
 def _poisson(

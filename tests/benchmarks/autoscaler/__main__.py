@@ -19,6 +19,7 @@ from modelfleet.cli import simulate_flags
 from modelfleet.cli.simulate_text import document as simulated
 from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC
+from modelfleet.sim.equal_share import sharpened
 from modelfleet.sim.world import build
 
 ROOT = Path(__file__).parents[3]
@@ -63,8 +64,8 @@ def cases(size: str) -> tuple[list[Case], int]:
         return [
             Case(name="CONV, twice the rate", flags=CONV, cold_start="180s"),
             Case(name="CODE", flags=CODE, cold_start="180s"),
-            Case(name="sine of 5 to 45 requests a second, 600 s, for half an hour", flags=half, cold_start="180s"),
             Case(name="bursts of a minute from 4 to 16 requests a second, each 600 s", flags=BURST, cold_start="180s"),
+            Case(name="sine of 5 to 45 requests a second, 600 s, for half an hour", flags=half, cold_start="180s"),
         ], 1
     if size == "full":
         named = {
@@ -90,7 +91,7 @@ def asked(case: Case, seeds: int) -> dict[str, Any]:
     world = build(replica, trace, simulate_flags.setting_of(flags))
     numbers = range(1, seeds + 1)
     name = re.sub(r"[^a-z0-9]+", "-", f"{case.name} {case.cold_start} {seeds}".lower())
-    found = kept.curves(world, numbers, CURVES / f"{name}.json")
+    found = sharpened(world, kept.curves(world, numbers, CURVES / f"{name}.json"), numbers)
     return simulated(world, found, numbers, (*notes, *contest.notes(world)))
 
 

@@ -1,6 +1,7 @@
 """The number of replicas: bounds, reasons, and that load, clock and memory alone decide."""
 
 from dataclasses import replace
+from math import log
 
 import pytest
 from hypothesis import given, settings
@@ -38,9 +39,11 @@ def sample(now_s: float, rate_rps: float, serving: int, *, good: float = 1.0, wa
     )
 
 
-def film(rates: list[float], *, terms: Terms = TERMS, good: float = 1.0) -> tuple[list[Decision], Memory]:
+def film(
+    rates: list[float], *, terms: Terms = TERMS, good: float = 1.0, first: int | None = None
+) -> tuple[list[Decision], Memory]:
     """The decisions over ticks at these rates, with replicas that serve at once and are late above their knee."""
-    memory, serving, decisions = Memory(), terms.min_replicas, []
+    memory, serving, decisions = Memory(), first or terms.min_replicas, []
     for number, rate in enumerate(rates):
         share = good if rate <= serving * terms.knee_rps else 0.5 * good
         decision, memory = decide(sample((number + 1) * TICK_S, rate, serving, good=share), memory, terms)
@@ -74,7 +77,7 @@ def test_a_step_up_is_answered_within_a_minute() -> None:
 
 
 def test_replicas_leave_only_when_none_was_needed_for_a_cold_start() -> None:
-    decisions, _ = film([16.0] * 200 + [2.0] * 80)
+    decisions, _ = film([16.0] * 200 + [2.0] * 80, first=9)
 
     high = decisions[199].replicas
     assert decisions[199 + 35].replicas >= 16.0 / 2.0 * 0.85
@@ -83,32 +86,64 @@ def test_replicas_leave_only_when_none_was_needed_for_a_cold_start() -> None:
     assert decisions[-1].replicas < high
 
 
-def test_what_the_load_needed_is_held_longer_once_too_much_was_late_for_lack_of_replicas() -> None:
-    brief = replace(TERMS, cold_start_s=60.0)
-    held = {}
-    for good in (1.0, 0.5):
-        memory, now_s, replicas = Memory(), 0.0, [2]
-        for number in range(400):
-            now_s += TICK_S
-            rate = 16.0 if 40 <= number < 100 else 2.0
-            late = 40 <= number < 60
-            serving = 2 if number < 60 else replicas[-1]
-            seen = sample(now_s, rate, serving, good=good if late else 1.0)
-            decision, memory = decide(seen, memory, brief)
-            replicas.append(decision.replicas)
-        held[good] = replicas
+def delayed(rates: list[float], terms: Terms) -> tuple[list[Decision], list[int]]:
+    """The decisions over ticks at these rates, and the replicas that serve: those wanted all through a cold start."""
+    memory, serving, decisions = Memory(), [2], []
+    for number, rate in enumerate(rates):
+        share = 1.0 if rate <= serving[-1] * terms.knee_rps else 0.5
+        decision, memory = decide(sample((number + 1) * TICK_S, rate, serving[-1], good=share), memory, terms)
+        decisions.append(decision)
+        lately = [one.replicas for one in decisions[-round(terms.cold_start_s / TICK_S) :]]
+        serving.append(min(lately) if len(decisions) * TICK_S > terms.cold_start_s else 2)
+    return decisions, serving
 
-    assert held[1.0][100 + 80] <= 3
-    assert held[0.5][100 + 110] >= 8
-    assert held[0.5][-1] <= 3
+
+BURST = [16.0] * 12
+"""A minute."""
+
+
+def test_bursts_that_replicas_cannot_follow_find_them_held_for_as_long_as_they_come_again_within_the_hour() -> None:
+    rates, starts = [3.0] * 300, []
+    for calm in (310, 180, 420, 250, 390, 200):  # no season foretells them
+        starts.append(len(rates))
+        rates += BURST + [3.0] * calm
+    _, serving = delayed(rates, TERMS)
+
+    assert serving[starts[0]] == 2
+    assert all(serving[start] >= 7 for start in starts[1:])
+
+
+def test_what_an_hour_needed_is_given_back_when_it_did_not_come_again() -> None:
+    _, serving = delayed([3.0] * 300 + BURST + [3.0] * 800, TERMS)
+
+    assert serving[312 + 700] >= 7
+    assert serving[-1] == 2
+
+
+def test_a_load_that_replicas_can_follow_is_not_held_for_an_hour() -> None:
+    slow = [3.0 + 0.02 * number for number in range(650)]
+    decisions, _ = delayed([3.0] * 100 + slow + [3.0] * 200, TERMS)
+
+    assert decisions[100 + 650].replicas >= 8
+    assert decisions[-1].replicas == 2
+    assert not any("3600 s" in decision.reason for decision in decisions)
+
+
+def test_a_jump_is_no_slope_and_a_slope_that_lasts_is_one() -> None:
+    jumped, _ = film([4.0] * 200 + [16.0] * 60)
+    climbing = [4.0 + 0.1 * number for number in range(120)]
+    grown, _ = film([4.0] * 200 + climbing)
+
+    assert max(decision.peak_rps for decision in jumped) <= 16.0
+    assert grown[-1].peak_rps >= climbing[-1] + 1.0
 
 
 def test_what_a_forecast_asked_for_and_never_came_is_given_back_within_two_minutes() -> None:
-    decisions, _ = film([4.0] * 100 + [4.0 + 0.3 * number for number in range(30)] + [13.0] * 60)
+    decisions, _ = film([4.0] * 100 + [4.0 + 0.3 * number for number in range(60)] + [22.0] * 60)
 
     most = max(decision.replicas for decision in decisions)
-    assert most >= 10
-    assert decisions[-1].replicas <= 8
+    assert most >= 15
+    assert decisions[-1].replicas <= 13
 
 
 @pytest.mark.parametrize(
@@ -129,6 +164,40 @@ def test_the_knee_is_corrected_by_what_is_late_beyond_what_is_late_anyway(
             _, memory = decide(sample(now_s, rate, 20, good=share), memory, TERMS)
 
     assert low <= memory.log_knee <= high
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        pytest.param(1.2, id="a knee a fifth above the told one"),
+        pytest.param(0.8, id="a knee a fifth below the told one"),
+    ],
+)
+def test_a_knee_that_is_told_wrong_is_known_within_a_quarter_of_an_hour_near_it(truth: float) -> None:
+    memory, serving, late = Memory(), 10, 0.0
+    for number in range(180):
+        now = sample((number + 1) * TICK_S, 0.97 * truth * TERMS.knee_rps * serving, serving)
+        late += now.ended * 0.01 * 0.97**14
+        _, memory = decide(replace(now, good=now.ended - int(late)), memory, TERMS)
+        late -= int(late)
+
+    assert memory.log_knee == pytest.approx(log(truth), abs=0.08)
+
+
+def test_what_is_late_when_a_burst_begins_teaches_nothing_of_the_knee() -> None:
+    decisions, before = film([4.0] * 200, terms=replace(TERMS, max_replicas=3, min_replicas=3))
+    _, after = film([4.0] * 200 + [24.0] * 12, terms=replace(TERMS, max_replicas=3, min_replicas=3))
+
+    assert decisions[-1].replicas == 3
+    assert after.log_knee == pytest.approx(before.log_knee, abs=0.01)
+
+
+def test_a_few_late_at_half_the_knee_teach_next_to_nothing_of_it() -> None:
+    memory = Memory()
+    for number in range(180):
+        _, memory = decide(sample((number + 1) * TICK_S, 10.0, 10, good=0.98), memory, TERMS)
+
+    assert abs(memory.log_knee) < 0.1
 
 
 def test_longer_prompts_are_more_load_than_short_ones() -> None:

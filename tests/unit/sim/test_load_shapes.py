@@ -1,5 +1,7 @@
 """Synthetic loads follow their shape."""
 
+from itertools import pairwise
+
 import pytest
 
 from modelfleet.sim.requests import Request
@@ -30,6 +32,20 @@ def test_a_shape(shape: str, parts: list[tuple[float, float, float]]) -> None:
         assert rate(trace.requests, start_s, end_s) == pytest.approx(wanted, rel=0.12)
     assert trace.duration_s == 3600
     assert {(one.input_tokens, one.output_tokens) for one in trace.requests} == {(1000, 200)}
+
+
+def test_spikes_come_at_random_times_of_the_seed_between_the_ends() -> None:
+    trace = shaped("spikes:2-20,10m", FIXED, 4.0, 1)
+    minutes = [rate(trace.requests, 60 * at, 60 * at + 60) for at in range(240)]
+
+    starts = [at for at in range(1, 240) if minutes[at - 1] < 5 <= minutes[at]]
+    gaps = {after - before for before, after in pairwise(starts)}
+    assert 8 <= len(starts) <= 30
+    assert len(gaps) > 4
+    assert 9 <= max(minutes) <= 23
+    assert min(minutes) >= 1
+    assert trace == shaped("spikes:2-20,10m", FIXED, 4.0, 1)
+    assert trace != shaped("spikes:2-20,10m", FIXED, 4.0, 2)
 
 
 def test_a_seed_decides_arrivals_and_lengths() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import sqrt
+from statistics import median_low
 
 from modelfleet.core.scaling.history import BIN_S, SLOT_S, History
 
@@ -18,7 +19,7 @@ class Way(StrEnum):
     STEADY = "steady"
     """As in the last minute."""
     RISE = "rise"
-    """Growing on as in the last two minutes, as far as that growth is no noise."""
+    """Growing on as in the last two minutes, as far as that growth is neither noise nor one jump."""
     TREND = "trend"
     """Growing on as in the last minutes."""
     SEASON = "season"
@@ -104,7 +105,7 @@ def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, 
     if len(bins) >= 6:
         found.append((Way.RISE, _risen(bins, ahead, level)))
     if len(bins) >= 16:
-        slope = (sum(bins[-8:]) - sum(bins[-16:-8])) / 64  # work a second, a bin
+        slope = _lasting(bins[-16:], 4)
         found.append((Way.TREND, min(2 * level, level + max(0.0, slope) * _REACH * min(ahead + 2, 10))))
     if state.period and len(bins) > state.period:
         found.append((Way.SEASON, _again(bins, len(bins) - state.period, ahead, level)))
@@ -116,11 +117,20 @@ def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, 
 
 
 def _risen(bins: tuple[float, ...], ahead: int, level: float) -> float:
-    """The growth between two neighbouring means, less what chance alone makes of Poisson arrivals, goes on."""
+    """The growth of the last two minutes, less what chance alone makes of Poisson arrivals, goes on."""
     count = min(_RISE_BINS, len(bins) // 2)
-    noise = sqrt(2 * level / (count * BIN_S))
-    growth = max(0.0, (sum(bins[-count:]) - sum(bins[-2 * count : -count])) / count - noise)
-    return min(_RISE_MOST * level, level + growth / count * _REACH * min(ahead + count / 2, _RISE_REACH))
+    noise = sqrt(2 * level / (count * BIN_S)) / count
+    growth = max(0.0, _lasting(bins[-2 * count :], 2) - noise)
+    return min(_RISE_MOST * level, level + growth * _REACH * min(ahead + count / 2, _RISE_REACH))
+
+
+def _lasting(bins: tuple[float, ...], lag: int) -> float:
+    """Growth a bin: the median of the differences between bins that are `lag` apart.
+
+    Growth that goes on is in most of the differences. A jump is in `lag` of them, one more where it is inside a bin:
+    fewer than half, so that it is not taken for the beginning of a slope (Theil 1950, Sen 1968, with a fixed lag).
+    """
+    return median_low(after - before for before, after in zip(bins, bins[lag:], strict=False)) / lag
 
 
 def _again(series: tuple[float, ...], at: int, ahead: int, level: float) -> float:

@@ -14,13 +14,14 @@ the margin is what was learned about the promise and about the knee.
   holding one for a cold start costs at most what buying it again would, and what is late meanwhile costs more. What a
   forecast asked for is held for a minute only: those that are not there yet are given back as soon as it does not ask
   for them any more.
-- In an hour as many requests as the promise allows may be late for lack of replicas. Once that is spent, what the load
-  needed is held for some cold starts, until the promise is kept again: what came faster than replicas do comes again.
+- What comes faster than replicas do cannot be followed. What replicas that only follow would have missed is counted,
+  also while they are held. While it is more of an hour's load than the promise allows, what the hour needed is held:
+  if it came again, following would break the promise again.
 """
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import ceil, exp
+from math import ceil, exp, sqrt
 from typing import TypeVar
 
 from modelfleet.core.scaling.forecast import Forecaster, Way, forecast
@@ -33,15 +34,15 @@ _RISE = 0.1  # the most that the margin grows within a cold start: what it asks 
 _RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
 _SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
 _TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
-_STEEP = 6.0  # near the knee what is late grows as this power of the load: 4 to 8 in simulated engines
-_SPREAD = 10.0  # what is late comes in bunches: so many times the variance of independent requests
-_SURE_LEAST, _SURE_MOST = 25.0, 400.0  # inverse variances of the knee's logarithm: 20 % as predicted, 5 % at best
+_STEEP = 12.0  # near the knee what is late grows as this power of the load: 14 to 30 in engines with a plan's limits
+_SPREAD = 5.0  # what is late comes in bunches: so many times the variance of independent requests; 1 to 5 at the knee
+_ANYWAY = 0.1  # of what the promise allows: what may be late at any load, before idle replicas have told
+_SURE_LEAST, _SURE_MOST = 25.0, 1600.0  # inverse variances of the knee's logarithm: 20 % as predicted, 2.5 % at best
 _KNEE_STEP, _KNEE_MOST = 0.03, 0.35  # its largest change in a decision, and in all
 _BEYOND = 1.25  # of the knee: what is late above tells of queues, not of the knee
 _QUIET = 200  # requests at no load, before what is late of them is believed
 _IDLE, _TELLING = 0.4, 0.8  # of the knee: below, good requests say nothing about the margin; above, all that they can
-_BUDGET_S = 3600.0  # what the promise is kept or broken over
-_SPENT_COLD_STARTS, _SPENT_LEAST_S, _SPENT_MOST_S = 6.0, 600.0, 3600.0  # replicas are held for, once it is broken
+_BUDGET_S = 3600.0  # what the promise is kept or broken over, and replicas are held for where following breaks it
 _HOLD_LEAST_S, _HOLD_MOST_S = 300.0, 900.0  # five minutes: what a promise's worst window is looked at over
 _AHEAD_S = 60.0  # what a forecast asks for is held for
 _NEED_S = 60.0  # the load that replicas are held for is a mean over this: noise is not held
@@ -115,10 +116,14 @@ class Memory:
     ahead: tuple[tuple[float, int], ...] = ()
     """The same of what forecasts asked for."""
     peaks: tuple[tuple[float, float], ...] = ()
-    """(when, requests a second that came): what replicas are held for once the promise is broken."""
-    ended: float = 0.0
-    short_late: float = 0.0
-    """Requests that ended within about an hour, and those of them that were late for lack of replicas."""
+    """(when, requests a second that came), an hour back; decreasing. Held for where following breaks the promise."""
+    held: tuple[tuple[float, int], ...] = ()
+    """Replicas for the held load, as `needs`: a knee that is corrected up and down moves no number up and down."""
+    follows: tuple[tuple[float, int], ...] = ()
+    """(when, replicas wanted if nothing were held for a broken promise), a cold start back; increasing."""
+    came: float = 0.0
+    missed: float = 0.0
+    """Work of about an hour, and the part of it that came faster than replicas would have followed."""
     last_s: float | None = None
     short_s: float = float("-inf")
     """When fewer replicas served than the load asked for, the last time."""
@@ -142,9 +147,11 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     elapsed_s = sample.now_s - memory.last_s if memory.last_s is not None else 0.0
     memory = _measured(sample, _of_knee(memory, terms), terms)
     open_since_s = memory.history.open_since_s
-    history = memory.history.add(_work(sample, memory, terms), sample.now_s)
+    work = _work(sample, memory, terms)
+    history = memory.history.add(work, sample.now_s)
     new_bins = int(history.open_since_s != open_since_s and elapsed_s > 0)
     found, forecaster = forecast(memory.forecaster, history, new_bins, terms.cold_start_s + elapsed_s)
+    memory = replace(memory, history=history, forecaster=forecaster)
     margin = exp(memory.log_margin - memory.log_knee)
     each = terms.knee_rps / margin
     backlog = max(0.0, sample.waiting - sample.serving * 2) / max(terms.cold_start_s, 60.0) / margin
@@ -154,13 +161,14 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     wanted = _replicas(ahead_rps, each)
     came = _replicas(max(came_rps, min(ahead_rps, came_rps + each)), each)
     base_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
-    hold_s = max(base_s, _spent_s(memory, terms))
     known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
     needs = _needs(known, sample.now_s, came, base_s)
     ahead = _needs(memory.ahead, sample.now_s, wanted, _AHEAD_S)
-    peaks = _needs(memory.peaks, sample.now_s, came_rps, _SPENT_MOST_S)
+    hold_s = _BUDGET_S if memory.missed > (1 - terms.share) * memory.came else base_s
+    peaks = _needs(memory.peaks, sample.now_s, came_rps, _BUDGET_S)
     peak_rps = max(rps for at, rps in peaks if at == sample.now_s or sample.now_s - at < hold_s)
-    held = max(needs[0][1], ahead[0][1], _replicas(peak_rps, each))
+    held_needs = _needs(memory.held, sample.now_s, _replicas(peak_rps, each), base_s)
+    held = max(needs[0][1], ahead[0][1], held_needs[0][1])
     replicas = min(max(held, terms.min_replicas), terms.max_replicas)
     bound = _bound(held, wanted, backlog > 0.5 * ahead_rps, terms)
     need = (
@@ -176,8 +184,8 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
         peak_rps=found.peak,
         way=found.way,
     )
-    memory = replace(memory, needs=needs, ahead=ahead, peaks=peaks, last_s=sample.now_s)
-    return decision, replace(memory, history=history, forecaster=forecaster)
+    memory = _followed(memory, sample.now_s, terms, max(needs[0][1], ahead[0][1]), each, work)
+    return decision, replace(memory, needs=needs, ahead=ahead, held=held_needs, peaks=peaks, last_s=sample.now_s)
 
 
 def _of_knee(memory: Memory, terms: Terms) -> Memory:
@@ -212,30 +220,41 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
     short = sample.now_s - short_s < _TRANSIENT_S
     kept: float = exp(-elapsed_s / _BUDGET_S)
-    if not short or short_s == sample.now_s:  # what a shortage leaves behind is late at any load
+    settled = not short or short_s == sample.now_s  # what a shortage leaves behind is late at any load
+    if settled and not _jumped(sample, memory, terms, elapsed_s):
         memory = _corrected(sample, memory, terms, busy, kept)
     return replace(
         memory,
         output_mean=output,
         log_margin=_learned(sample, memory, terms, (elapsed_s, busy, short)),
         short_s=short_s,
-        ended=memory.ended * kept + sample.ended,
-        short_late=memory.short_late * kept + (sample.ended - sample.good if short else 0),
     )
 
 
+def _jumped(sample: Sample, memory: Memory, terms: Terms, elapsed_s: float) -> bool:
+    """Whether more came since the last decision than chance makes of the known load: then what is late now is late of a
+    load that is not known yet, and says nothing about the knee. Three standard deviations of Poisson arrivals, whose
+    lengths spread as exponential ones do."""
+    known = memory.history.mean(30.0) * elapsed_s
+    return _work(sample, memory, terms) > known + 3 * sqrt(2 * known)
+
+
 def _corrected(sample: Sample, memory: Memory, terms: Terms, busy: float, kept: float) -> Memory:
-    """With the knee corrected: a Kalman filter on its logarithm, linear around what is expected to be late."""
+    """With the knee corrected: a Kalman filter on its logarithm, linear around what is expected to be late. Where next
+    to nothing is expected, what is late has other causes, and teaches next to nothing."""
     if not sample.ended or busy > _BEYOND:
         return memory
     late = float(sample.ended - sample.good)
     if busy < _IDLE:
         ended = memory.idle_ended * kept + sample.ended
         return replace(memory, idle_ended=ended, idle_late=memory.idle_late * kept + late)
-    anyway = memory.idle_late / memory.idle_ended if memory.idle_ended > _QUIET else 0.0
+    known = memory.idle_ended > _QUIET
+    anyway = sample.ended * (memory.idle_late / memory.idle_ended if known else 0.0)
     expected = sample.ended * min(0.5, (1 - terms.share) * busy**_STEEP)
-    sure = min(_SURE_MOST, memory.knee_sure + _STEEP**2 * expected / _SPREAD)
-    step = _STEEP * (expected - max(0.0, late - anyway * sample.ended)) / _SPREAD / sure
+    slope = _STEEP * expected  # how the expected number falls with the knee's logarithm
+    variance = _SPREAD * (expected + max(anyway, _ANYWAY * (1 - terms.share) * sample.ended))
+    sure = min(_SURE_MOST, memory.knee_sure + slope**2 / variance)
+    step = slope * (expected - max(0.0, late - anyway)) / variance / sure
     log_knee = memory.log_knee + min(max(step, -_KNEE_STEP), _KNEE_STEP)
     return replace(memory, knee_sure=sure, log_knee=min(max(log_knee, -_KNEE_MOST), _KNEE_MOST))
 
@@ -256,11 +275,16 @@ def _learned(sample: Sample, memory: Memory, terms: Terms, seen: tuple[float, fl
     return min(max(memory.log_margin + step, _LEAST_MARGIN), _MOST_MARGIN)
 
 
-def _spent_s(memory: Memory, terms: Terms) -> float:
-    """How long the load is held for, once more was late for lack of replicas than the promise allows."""
-    if memory.short_late <= (1 - terms.share) * memory.ended:
-        return 0.0
-    return min(max(_SPENT_COLD_STARTS * terms.cold_start_s, _SPENT_LEAST_S), _SPENT_MOST_S)
+def _followed(memory: Memory, now_s: float, terms: Terms, wanted: int, each: float, work: float) -> Memory:
+    """With what replicas would have missed that follow the load: of those wanted without an hour's hold, the ones that
+    were wanted all through a cold start serve. What is held hides what it is held for, so that what is late cannot tell
+    when to end it. `each` is what a replica does, `work` what came since the last decision."""
+    follows = tuple(one for one in memory.follows if now_s - one[0] < terms.cold_start_s and one[1] < wanted)
+    follows = (*follows, (now_s, wanted))
+    elapsed_s = now_s - memory.last_s if memory.last_s is not None else 0.0
+    over = max(0.0, memory.history.mean(30.0) - _SHORT * follows[0][1] * each) * elapsed_s
+    kept = exp(-elapsed_s / _BUDGET_S)
+    return replace(memory, follows=follows, came=memory.came * kept + work, missed=memory.missed * kept + over)
 
 
 def _needs(needs: tuple[tuple[float, N], ...], now_s: float, wanted: N, hold_s: float) -> tuple[tuple[float, N], ...]:
