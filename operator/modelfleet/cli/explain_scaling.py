@@ -16,8 +16,9 @@ from modelfleet.core.kept import entry
 from modelfleet.core.scaling import ledger as books
 from modelfleet.core.scaling.ledger import Replayed
 from modelfleet.core.scaling.memory import WRITE_S
+from modelfleet.core.scaling.policy import BUDGET_S
 from modelfleet.core.scaling.terms import COLD_START_S
-from modelfleet.core.scaling.weighing import Limit
+from modelfleet.core.scaling.weighing import Limit, Weighed
 
 _CHANGES_SAID = 8
 _LEDGER = "ledger"
@@ -116,8 +117,8 @@ def _thresholds(last: Replayed) -> Iterator[str]:
         yield f"Not more: {highest.name} allows {high}; raise it for a load above {above:.3g} requests a second."
     if now.replicas > low:
         yield (
-            f"One less: a load to be expected below about {below:.3g} requests a second, for as long as a new replica"
-            f" takes to come ({terms.cold_start_s:.0f} s, at least a minute), with nothing starting, ending or silent."
+            f"One less: a load to be expected below about {below:.3g} requests a second, for {_hold(now)}, with"
+            " nothing starting, ending or silent."
         )
     else:
         yield f"Not less: {low} is the lower bound."
@@ -158,3 +159,11 @@ def replayed(path: str) -> tuple[list[str], bool]:
         for each in made
     ]
     return list(columns(("at", "was", "now", "", "why"), rows)), all(each.same for each in made)
+
+
+def _hold(now: Weighed) -> str:
+    """How long it must be so."""
+    if now.hold_s < BUDGET_S:
+        return f"{now.hold_s:.0f} s"
+    why = "replicas that only followed the last hour's load would have been late for more than the promise allows"
+    return f"{now.hold_s:.0f} s ({why})"

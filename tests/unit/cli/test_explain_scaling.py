@@ -81,7 +81,7 @@ def test_an_edited_input_shows_as_another_answer(burst: Sampled, tmp_path: Path,
 def _thresholds(low: int, high: int, load: int) -> tuple[int, str]:
     """The number under a steady load of so many requests a tick, and what is said to change it."""
     ledger, current = Ledger(), low
-    for number in range(200):
+    for number in range(1000):  # longer than what was needed at the beginning is held for
         weighed, ledger = ledger.decide(inputs(number * 5.0, load, current, low, high), AT)
         current = weighed.replicas
     stored = {"ledger": dumped(ledger)}

@@ -42,7 +42,7 @@ _KNEE_STEP, _KNEE_MOST = 0.03, 0.35  # its largest change in a decision, and in 
 _BEYOND = 1.25  # of the knee: what is late above tells of queues, not of the knee
 _QUIET = 200  # requests at no load, before what is late of them is believed
 _IDLE, _TELLING = 0.4, 0.8  # of the knee: below, good requests say nothing about the margin; above, all that they can
-_BUDGET_S = 3600.0  # what the promise is kept or broken over, and replicas are held for where following breaks it
+BUDGET_S = 3600.0  # what the promise is kept or broken over, and replicas are held for where following breaks it
 _HOLD_LEAST_S, _HOLD_MOST_S = 300.0, 900.0  # five minutes: what a promise's worst window is looked at over
 _AHEAD_S = 60.0  # what a forecast asks for is held for
 _NEED_S = 60.0  # the load that replicas are held for is a mean over this: noise is not held
@@ -131,11 +131,13 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """`replicas` are wanted; `bound` won; `reason` is one sentence with the numbers."""
+    """`replicas` are wanted; `bound` won; `reason` is one sentence with the numbers. What was needed is held for
+    `hold_s`."""
 
     replicas: int
     bound: Bound
     reason: str
+    hold_s: float
     margin: float
     load_rps: float
     peak_rps: float
@@ -164,8 +166,8 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
     needs = _needs(known, sample.now_s, came, base_s)
     ahead = _needs(memory.ahead, sample.now_s, wanted, _AHEAD_S)
-    hold_s = _BUDGET_S if memory.missed > (1 - terms.share) * memory.came else base_s
-    peaks = _needs(memory.peaks, sample.now_s, came_rps, _BUDGET_S)
+    hold_s = BUDGET_S if memory.missed > (1 - terms.share) * memory.came else base_s
+    peaks = _needs(memory.peaks, sample.now_s, came_rps, BUDGET_S)
     peak_rps = max(rps for at, rps in peaks if at == sample.now_s or sample.now_s - at < hold_s)
     held_needs = _needs(memory.held, sample.now_s, _replicas(peak_rps, each), base_s)
     held = max(needs[0][1], ahead[0][1], held_needs[0][1])
@@ -179,6 +181,7 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
         replicas=replicas,
         bound=bound,
         reason=_reason(need, (bound, replicas), held, hold_s),
+        hold_s=hold_s,
         margin=margin,
         load_rps=history.mean(30.0),
         peak_rps=found.peak,
@@ -219,7 +222,7 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
     busy = memory.history.mean(30.0) / (terms.knee_rps * exp(memory.log_knee) * max(sample.serving, 1))
     short_s = sample.now_s if busy * exp(memory.log_margin) > _SHORT else memory.short_s
     short = sample.now_s - short_s < _TRANSIENT_S
-    kept: float = exp(-elapsed_s / _BUDGET_S)
+    kept: float = exp(-elapsed_s / BUDGET_S)
     settled = not short or short_s == sample.now_s  # what a shortage leaves behind is late at any load
     if settled and not _jumped(sample, memory, terms, elapsed_s):
         memory = _corrected(sample, memory, terms, busy, kept)
@@ -283,7 +286,7 @@ def _followed(memory: Memory, now_s: float, terms: Terms, wanted: int, each: flo
     follows = (*follows, (now_s, wanted))
     elapsed_s = now_s - memory.last_s if memory.last_s is not None else 0.0
     over = max(0.0, memory.history.mean(30.0) - _SHORT * follows[0][1] * each) * elapsed_s
-    kept = exp(-elapsed_s / _BUDGET_S)
+    kept = exp(-elapsed_s / BUDGET_S)
     return replace(memory, follows=follows, came=memory.came * kept + work, missed=memory.missed * kept + over)
 
 

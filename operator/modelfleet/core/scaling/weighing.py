@@ -35,7 +35,8 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """`replicas` are decided; `need` is what the load alone asks for. `bound` clipped the need, None where none did."""
+    """`replicas` are decided; `need` is what the load alone asks for. `bound` clipped the need, None where none did.
+    What was needed is held for `hold_s`."""
 
     replicas: int
     need: int
@@ -45,6 +46,7 @@ class Weighed:
     margin: float
     load_rps: float
     peak_rps: float
+    hold_s: float
 
 
 def weigh(inputs: Inputs, memory: Memory) -> tuple[Weighed, Memory]:
@@ -77,6 +79,7 @@ def weigh(inputs: Inputs, memory: Memory) -> tuple[Weighed, Memory]:
         margin=decision.margin,
         load_rps=decision.load_rps,
         peak_rps=decision.peak_rps,
+        hold_s=decision.hold_s,
     ), memory
 
 
