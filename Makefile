@@ -86,7 +86,7 @@ e2e-sim: prepare ## twenty seeded fleets in trouble on a real API server and sch
 
 .PHONY: e2e-rollout
 e2e-rollout: prepare ## scale, roll, drain, delete and kill replicas under a steady stream of requests; cycles on the stand-in, one on vLLM
-	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py
+	@$(BIN)/pytest --thorough -s tests/e2e/test_rollout.py tests/apiserver/test_rollback.py tests/apiserver/test_two_classes.py
 
 .PHONY: e2e-samples
 e2e-samples: prepare ## what is measured of a fleet on a real kubelet: whose page it is, a client's own count, a restarted operator
