@@ -78,8 +78,10 @@ def plan(world: World) -> Outcome:
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
     plans = {name: pool.plan for name, pool in by_pool(known.values()).items()}
-    fleet = fleet_of(pods, known.values())
-    intent, course, scaling = _course(world, children, fleet, decide_corrected(world, children, known, pods), known)
+    intent = decide_corrected(world, children, known, pods)
+    # A revision whose object somebody deleted is made again, and its pods on later classes are its own meanwhile.
+    fleet = fleet_of(pods, {**_wanted(world, intent, known), **known}.values())
+    intent, course, scaling = _course(world, children, fleet, intent, known)
     fleet = of_its_pools(fleet, course.goal) if course else fleet
     intent, handshake = decide_handshake(world, children, fleet, intent, plans)
     warmth = decide_warmth(world, children, fleet, plans)
@@ -135,6 +137,14 @@ def plan(world: World) -> Outcome:
         moves.placing.waits_for_room,
         scaling,
     )
+
+
+def _wanted(world: World, intent: Intent, known: dict[str, Revision]) -> dict[str, Revision]:
+    """The revision of the wish, by its name; empty without a wish."""
+    if intent.wish is None:
+        return {}
+    wanted = current(intent.wish.digest, intent.wish.plan, known, raw.mapping(world.deployment, "spec"))
+    return {wanted.name: wanted}
 
 
 def _course(
