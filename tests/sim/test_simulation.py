@@ -10,7 +10,7 @@ from sim_run import told_of
 
 RUNS, TOGETHER = 300, 20
 LEARNED = (9080,)
-"""Seeds of a soak that found a fault. 9080: a revision's object is deleted while its replicas stand on a later class."""
+"""Seeds whose soak found a fault. 9080: a revision's object is deleted while replicas of it stand on a later class."""
 
 
 @pytest.fixture(scope="module")
