@@ -148,6 +148,7 @@ def _plain(kind: str, stored: dict[str, Any]) -> Any:
     plain = copy.deepcopy(stored)
     for field in _MOVING:
         plain["metadata"].pop(field, None)
+    plain["metadata"].get("annotations", {}).pop(names.PLACEMENT_ANNOTATION, None)  # it tells of the pods placed before
     for owner in plain["metadata"].get("ownerReferences", ()):
         owner.pop("uid")
     if kind == names.DEPLOYMENT_PLURAL:

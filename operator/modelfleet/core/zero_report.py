@@ -1,6 +1,6 @@
 """What status tells of scaling to zero. Pure; a report that nothing is decided from."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from modelfleet.api.reasons import Reason
 from modelfleet.api.zero_status import Refusal, ZeroState, ZeroStatus
@@ -23,12 +23,20 @@ def zero_status(s: Situation) -> ZeroStatus | None:
     since = kept.since or raw.instant(s.world.deployment, "metadata", "creationTimestamp") or s.world.now
     return ZeroStatus(
         state=kept.state,
-        since=since.replace(microsecond=0),
+        since=_told(s, kept.state, since.replace(microsecond=0)),
         activator_port=kept.port,
         replicas=zero.replicas if kept.state is ZeroState.WAKING else None,
         refusal=refusal(s),
         advice=_advice(s) or None,
     )
+
+
+def _told(s: Situation, state: ZeroState, since: datetime) -> datetime:
+    """A time that lies ahead is taken for now at each look: what was told once of the same state stays."""
+    now = s.world.now.replace(microsecond=0)
+    before = raw.instant(s.world.deployment, "status", "toZero", "since")
+    same = raw.text(s.world.deployment, "status", "toZero", "state") == state
+    return before if since == now and same and before is not None and before <= now else since
 
 
 def _advice(s: Situation) -> str:
