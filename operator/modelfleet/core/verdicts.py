@@ -145,8 +145,8 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
         if s.cordoned and not s.old:
             return no(Reason.CORDONED_NODE, f"{_cordoned(s)} and no other has room: {unplaced[1]}; {_LET_GO}")
         return no(Reason.NO_ROOM, f"{unplaced[1]}{rest}{_no_way(s) if s.old else ''}")
-    if s.course is not None and s.course.halted is not None:
-        reason, why = s.course.halted
+    if s.course is not None and s.course.halted is not None and _STUCK in s.course.halted[0].standings:
+        reason, why = s.course.halted  # of NAME-state, where somebody may have written another
         return no(reason, f"revision {revision} does not get on: {why}{rest}")
     return None
 
