@@ -74,6 +74,7 @@ USE_MOUNT = "/models/use"  # marks of the pods that use them
 COMPILED_MOUNT = "/models/compiled"  # code that engines compiled, kept for later starts
 CREDENTIAL_PREFIX = "MODELFLEET_CREDENTIAL_"  # of the fetch container's variables, before the Secret's keys
 
+_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 _NAME_LIMIT = 63  # a label's value, a Service's name and a pod's host name
 
 
@@ -100,7 +101,12 @@ def device_class_resource(device_class: str) -> str:
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
     """
-    return f"deviceclass.resource.kubernetes.io/{device_class}"
+    return f"{_DEVICE_CLASS_PREFIX}{device_class}"
+
+
+def device_class_of(resource: str) -> str:
+    """The DeviceClass that a resource name stands for; empty for one that a device plugin offers."""
+    return resource.removeprefix(_DEVICE_CLASS_PREFIX) if resource.startswith(_DEVICE_CLASS_PREFIX) else ""
 
 
 def revision(deployment: str, revision_hash: str) -> str:

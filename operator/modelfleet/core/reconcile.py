@@ -80,8 +80,9 @@ def plan(world: World) -> Outcome:
     plans = {name: pool.plan for name, pool in by_pool(known.values()).items()}
     intent = decide_corrected(world, children, known, pods)
     # A revision whose object somebody deleted is made again, and its pods on later classes are its own meanwhile.
-    fleet = fleet_of(pods, {**_wanted(world, intent, known), **known}.values())
-    intent, course, scaling = _course(world, children, fleet, intent, known)
+    wanted = _wanted(world, intent, known)
+    fleet = fleet_of(pods, ({wanted.name: wanted} | known if wanted else known).values())
+    intent, course, scaling = _course(world, children, fleet, intent, known, wanted)
     fleet = of_its_pools(fleet, course.goal) if course else fleet
     intent, handshake = decide_handshake(world, children, fleet, intent, plans)
     warmth = decide_warmth(world, children, fleet, plans)
@@ -139,22 +140,25 @@ def plan(world: World) -> Outcome:
     )
 
 
-def _wanted(world: World, intent: Intent, known: dict[str, Revision]) -> dict[str, Revision]:
-    """The revision of the wish, by its name; empty without a wish."""
+def _wanted(world: World, intent: Intent, known: dict[str, Revision]) -> Revision | None:
+    """The revision of the wish; None without a wish."""
     if intent.wish is None:
-        return {}
-    wanted = current(intent.wish.digest, intent.wish.plan, known, raw.mapping(world.deployment, "spec"))
-    return {wanted.name: wanted}
+        return None
+    return current(intent.wish.digest, intent.wish.plan, known, raw.mapping(world.deployment, "spec"))
 
 
 def _course(
-    world: World, children: Children, fleet: tuple[Replica, ...], intent: Intent, known: dict[str, Revision]
+    world: World,
+    children: Children,
+    fleet: tuple[Replica, ...],
+    intent: Intent,
+    known: dict[str, Revision],
+    wanted: Revision | None,
 ) -> tuple[Intent, Course | None, Scaling | None]:
     """Which revision the replicas move to, and the wish as that revision has it; None without a wish. With it the
     decision about the number of replicas, where samples decide it."""
-    if intent.wish is None:
+    if intent.wish is None or wanted is None:
         return intent, None, None
-    wanted = current(intent.wish.digest, intent.wish.plan, known, raw.mapping(world.deployment, "spec"))
     number, scaling = decide_number(world, children, fleet, intent.wish, wanted)
     wish = with_number(intent.wish, number)
     intent = replace(intent, wish=wish)

@@ -97,7 +97,7 @@ def _refused(want: GroupWant, found: Class, open_rooms: Sequence[Room]) -> Short
 
 def _with_fault(answer: Shortfall, want: GroupWant, devices_fault: str) -> Shortfall:
     """Devices that nobody could read look like none at all."""
-    if not devices_fault or not want.resource.startswith(names.device_class_resource("")):
+    if not devices_fault or not names.device_class_of(want.resource):
         return answer
     return replace(answer, sentence=f"{answer.sentence}; devices are not counted: {devices_fault}")
 

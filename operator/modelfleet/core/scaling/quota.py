@@ -40,8 +40,7 @@ def quota_limits(quotas: Iterable[Mapping[str, Any]], plan: Plan, standing: int)
 def _needs(plan: Plan) -> Iterator[tuple[str, Fraction]]:
     """What one replica takes of what quotas count."""
     yield f"requests.{plan.resource_name}", Fraction(plan.accelerators)
-    if plan.resource_name.startswith(names.device_class_resource("")):
-        device_class = plan.resource_name.removeprefix(names.device_class_resource(""))
+    if device_class := names.device_class_of(plan.resource_name):
         yield f"{device_class}.deviceclass.resource.k8s.io/devices", Fraction(plan.accelerators)
     for key in ("pods", "count/pods"):
         yield key, Fraction(plan.nodes)
