@@ -13,6 +13,7 @@ from modelfleet.api import names
 from modelfleet_local import engine, fleet
 from modelfleet_local.paths import cache_dir
 
+GONE_S = 60  # well below the grace that a worker has for its drain
 STREAM_TOKENS = 1000  # of half a second each until the test lets go
 
 
@@ -144,6 +145,30 @@ def test_a_namespace_whose_policy_is_privileged_s_opposite_admits_our_pods(shelf
     shelf.wait_for(name_of(manifest), "Ready", "True")
     labels = shelf.read("namespace", shelf.namespace)["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_a_pod_that_is_deleted_before_its_program_hears_signals_is_gone_at_once(shelf, deployment):
+    manifest = deployment()
+    shelf.apply(manifest)
+    shelf.wait_for(name_of(manifest), "Ready", "True")
+    spec = shelf.pods(name_of(manifest))[0]["spec"]
+    (worker,) = spec["containers"]
+    deaf = {
+        key: value
+        for key, value in worker.items()
+        if key not in ("resources", "ports", "startupProbe", "livenessProbe", "readinessProbe")
+    }
+    deaf["command"] = ["/usr/bin/python3", "-c", "import time; time.sleep(3600)"]  # as at the start of any program
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "deaf"},
+        "spec": {**spec, "containers": [deaf], "schedulingGates": []},
+    }
+    assert spec["terminationGracePeriodSeconds"] > 2 * GONE_S
+    shelf.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+    shelf.wait("a pod that runs", lambda: shelf.read("pod", "deaf")["status"]["phase"] == "Running")
+    shelf.kubectl("delete", "pod", "deaf", f"--timeout={GONE_S}s")
 
 
 def test_a_rollout_under_load_loses_no_request(shelf, deployment, installation):

@@ -228,6 +228,7 @@ def test_every_pod_meets_the_restricted_standard_on_a_read_only_root(case: str) 
     pods = [d["spec"]["template"]["spec"] for d in rendered(case) if d["kind"] in ("Deployment", "Job")]
     assert pods
     for pod in pods:
+        assert pod["shareProcessNamespace"] is True  # ADR 21
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in pod["containers"]:

@@ -1,4 +1,4 @@
-"""`modelfleet-worker serve --plan FILE`, process 1 of a worker's container, and before it `fetch` and `inspect`.
+"""`modelfleet-worker serve --plan FILE`, the program of a worker's container, and before it `fetch` and `inspect`.
 
 Signals are blocked until each command says what they do.
 """
@@ -72,7 +72,7 @@ def _ran(arguments: argparse.Namespace) -> str | Failure | None:
 
 @contextmanager
 def _ends_at_once() -> Iterator[None]:
-    """Inside, a stop ends this process: it has nothing to finish. Process 1 has no such default."""
+    """Inside, a stop ends this process: it has nothing to finish."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = {number: signal.signal(number, lambda *_: os._exit(_ENDED_BY_SIGTERM)) for number in numbers}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 0 after a drain that was asked for or a report, else 1 with the reason in the termination log."""
-    # Process 1 loses a signal that arrives before its handler stands, unless it is blocked until then; and what the
-    # commands import takes a second on a busy node.
+    # A signal before its handler stands would kill the worker, or, were it process 1, be lost; and what the commands
+    # import takes a second on a busy node.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     from modelfleet_worker import commands
 

@@ -28,7 +28,7 @@ def hear_stop(asked: Callable[[str], None]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of orphaned descendants, as process 1 of a container is anyway.
+    """Makes this process the parent of orphaned descendants.
 
     vLLM leaves its engine core and workers running, and their memory held, when the API server is killed.
     """

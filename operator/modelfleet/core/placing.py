@@ -27,7 +27,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.next_class import Later, Room, Spilled, find, to_buy
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pinned_node, pod_amounts
-from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.placement.view import Amounts, ClusterView, NodeView, Reservation
 from modelfleet.core.placement.want import Placement, Shortfall
 from modelfleet.core.render.lift import lift
 
@@ -135,16 +135,16 @@ def _of_groups(site: Site, room: Room, waiting: _Waiting) -> Placing:
 
 
 def lacking(site: Site) -> Mapping[str, float] | None:
-    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, where
-    nodes for it may be bought, or where nothing can be said; empty where it had no room without the old replicas
-    either: none is to leave for it."""
+    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits or will
+    once pods have ended that were asked to, where nodes for it may be bought, or where nothing can be said; empty where
+    it had no room without the old replicas either: none is to leave for it."""
     if site.cluster is None:
         return None
     waiting = _waiting(site).groups
     room, more = Room(site, site.cluster, waiting), 1 + max((replica.slot or 0 for replica in waiting), default=0)
     asked = room.asked(site.pools[0])
     wants = [*room.wants, asked.of_slot(more)]
-    if not isinstance(place(site.cluster, wants)[-1], Shortfall):
+    if not isinstance(place(_once_ended(site.cluster), wants)[-1], Shortfall):
         return None
     if asked.could_stand(more) and to_buy(site, [more])[0]:
         return None
@@ -177,13 +177,20 @@ def _without(site: Site, cluster: ClusterView, leaving: Iterable[Replica]) -> Cl
         for one in replica.pods:
             if one.node and one.name in site.children.pods:
                 left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
-    nodes = (
-        replace(node, free={**node.free, **{name: node.free.get(name, 0) + n for name, n in left[node.name].items()}})
-        if node.name in left
-        else node
-        for node in cluster.nodes
-    )
+    nodes = (_freed(node, [left[node.name]]) if node.name in left else node for node in cluster.nodes)
     return replace(cluster, nodes=tuple(nodes))
+
+
+def _once_ended(cluster: ClusterView) -> ClusterView:
+    """The cluster once the pods have ended that were asked to."""
+    return replace(cluster, nodes=tuple(_freed(node, node.leaving) if node.leaving else node for node in cluster.nodes))
+
+
+def _freed(node: NodeView, amounts: Iterable[Amounts]) -> NodeView:
+    free = Counter(node.free)
+    for each in amounts:
+        free.update(each)
+    return replace(node, free=dict(free))
 
 
 def _most_lifted_first(replica: Replica) -> tuple[int, bool, str]:

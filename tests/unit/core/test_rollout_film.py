@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from builders import Fleet, accelerator_class, deployment, manual, merged
+from builders import Fleet, accelerator_class, condition, deployment, foreign, manual, merged
 from modelfleet.core.effects import Delete
 from modelfleet.core.reconcile import plan
 
@@ -92,6 +92,23 @@ def test_without_room_to_surge_an_old_replica_makes_room_and_at_most_one_is_miss
         fleet.tick(7.0)
     assert {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()} == {"image:2"}
     assert any("leave first" in message for message in said)
+
+
+def test_no_old_replica_leaves_while_what_holds_the_room_is_ending() -> None:
+    fleet = Fleet(manual(1, engine={"image": "image:1"}), room=2)
+    fleet.settle()
+    (machine,) = fleet.machines
+    ending = foreign("Pod", "other") | {"spec": {"nodeName": machine, "containers": []}, "status": {}}
+    ending["metadata"] |= {"labels": {}, "deletionTimestamp": fleet.now.isoformat()}
+    fleet.add(ending)
+    fleet.deployment["spec"]["engine"] = {"image": "image:2"}
+    for _ in range(3):
+        status = fleet.reconcile().status
+        assert fleet.serving() == 1
+        assert condition(status, "Placed")[:2] == ("False", "NoRoom")
+    fleet.settle()
+    assert "other" not in fleet.pods()
+    assert fleet.serving() == 1
 
 
 def test_a_broken_new_revision_leaves_the_old_replicas_alone_and_is_withdrawn_when_the_spec_is_set_back() -> None:

@@ -159,6 +159,7 @@ class Ledger:
             free=free,
             held=_sorted(held),
             movable=tuple(pod.requests for pod in here if pod.deployment and pod.bound and not pod.grouped),
+            leaving=tuple(pod.requests for pod in here if pod.leaving),
             ready=entry.ready,
             cordoned=entry.cordoned,
             taints=entry.taints,

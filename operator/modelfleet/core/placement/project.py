@@ -33,7 +33,8 @@ class PodEntry:
     """What is kept of a pod that takes room of `node`: bound to it, or pinned to it and not bound yet.
 
     `deployment` is `namespace/name` of the ModelDeployment that owns it, empty for a foreign pod. `grouped`: it is one
-    of the pods of a replica over several nodes. `kept`: what its fetch found in the node's cache.
+    of the pods of a replica over several nodes. `kept`: what its fetch found in the node's cache. `leaving`: it was
+    asked to end.
     """
 
     node: str
@@ -42,6 +43,7 @@ class PodEntry:
     bound: bool = True
     grouped: bool = False
     kept: Kept | None = None
+    leaving: bool = False
 
 
 def pod_key(pod: Any) -> str:
@@ -82,7 +84,9 @@ def pod_entry(pod: Any) -> PodEntry | None:
     ours = owner.get("kind") == names.DEPLOYMENT_KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/")
     deployment = f"{raw.text(pod, 'metadata', 'namespace')}/{owner.get('name')}" if ours else ""
     grouped = bool(raw.text(pod, "spec", "subdomain"))  # members find each other by names; a single pod has none
-    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped, told_by(pod) if ours else None)
+    kept = told_by(pod) if ours else None
+    leaving = raw.at(pod, "metadata", "deletionTimestamp") is not None
+    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped, kept, leaving)
 
 
 def pinned_node(pod: Any) -> str:

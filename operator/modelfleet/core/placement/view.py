@@ -31,7 +31,7 @@ class Taint:
 class NodeView:
     """One node. `free` is what no pod holds and nobody has reserved; it is below zero where more was promised than the
     node has. `held` are the accelerators that each pod on it holds, by resource, largest first; `movable` are the
-    requests of our replicas on it that are one pod each. `images` are the names that it lists, and `kept` is what its
+    requests of our replicas on it that are one pod each, `leaving` those of pods that were asked to end. `images` are the names that it lists, and `kept` is what its
     cache held of each namespace when a pod last fetched into it."""
 
     name: str
@@ -40,6 +40,7 @@ class NodeView:
     free: Amounts
     held: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     movable: tuple[Amounts, ...] = ()
+    leaving: tuple[Amounts, ...] = ()
     ready: bool = True
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()

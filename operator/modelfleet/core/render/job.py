@@ -11,7 +11,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.core.plan import Weights, mounted
 from modelfleet.core.render.metadata import Owner, metadata
-from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY
+from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY, PROCESSES
 from modelfleet.core.render.weights import node_folder, secret_source, weights_volume
 
 _DEADLINE_S = 3600  # the worker gives up by itself much earlier; this is for a volume that hangs
@@ -85,6 +85,7 @@ def _pod_spec(errand: Errand) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
+        **PROCESSES,
         "securityContext": dict(POD_SECURITY),
         "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_near(errand.beside)]}},
         "tolerations": [dict(each) for each in errand.tolerations],

@@ -9,7 +9,7 @@ from modelfleet.core.plan import Plan
 from modelfleet.core.render.group_service import leader_host
 from modelfleet.core.render.member import member_env
 from modelfleet.core.render.metadata import Owner, metadata
-from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY
+from modelfleet.core.render.security import CONTAINER_SECURITY, POD_SECURITY, PROCESSES
 from modelfleet.core.render.weights import add_weights
 
 _STARTUP_PERIOD_S = 2
@@ -40,6 +40,7 @@ def pod(owner: Owner, revision: str, slot: int, plan: Plan, rank: int = 0) -> di
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_period_s(plan),
+        **PROCESSES,
         "securityContext": dict(POD_SECURITY),
         "tolerations": _tolerations(plan),
         "containers": [_container(plan, volumes)],

@@ -18,3 +18,7 @@ CONTAINER_SECURITY = {
     "runAsNonRoot": True,
 }
 """Together the restricted pod security standard, on a root that cannot be written."""
+
+PROCESSES = {"shareProcessNamespace": True}
+"""For the kernel a program is no process 1, which loses each signal that it has no handler for yet: a pod that is
+deleted while a container starts would run on for its whole grace, on a node that others wait for (ADR 21)."""

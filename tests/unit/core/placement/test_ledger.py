@@ -41,6 +41,14 @@ def test_bound_pods_and_reservations_of_others_are_taken():
     assert free(ledger, "m/x") == {"n1": 6, "n2": 8}
 
 
+def test_what_is_ending_holds_its_room_and_is_told():
+    ledger = books()
+    ledger.set_pod("m/a", pod("n1", 2))
+    assert ledger.set_pod("m/a", replace(pod("n1", 2), leaving=True))
+    view = ledger.view("m/other", {}).node("n1")
+    assert (view.free[GPU], [one[GPU] for one in view.leaving]) == (6, [2])
+
+
 def test_a_reservation_ends_when_its_pod_is_seen_or_its_owner_decides_anew():
     ledger = books()
     ledger.reserve("m/x", [reserved("m/x-0", "n1", 4), reserved("m/x-1", "n2", 1)])
