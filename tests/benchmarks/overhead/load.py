@@ -1,91 +1,103 @@
-"""Streamed completions at a steady batch, read as cheaply as Python can: what the client costs is not the server's."""
+"""Streams of completions that are always there, read as cheaply as Python can: what the client costs is not the
+server's."""
 
 import asyncio
 import json
 import re
-import statistics
 import time
+from array import array
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-_DONE_S = 120.0
-_PROMPT = 128
-_TAIL_BYTES = 4000
+_PROMPT_TOKENS = 16
+_TAIL_BYTES = 2000
 _FINISHED = re.compile(rb'"finish_reason": ?"length"')
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A segment of load: `waves` one after the other, each of `streams` at once, each stream of `tokens`."""
+    """A steady load: so many streams at once, each asking for `tokens` again and again."""
 
     streams: int
     tokens: int
-    waves: int
-
-    @property
-    def all_tokens(self) -> int:
-        return self.streams * self.tokens * self.waves
-
-
-@dataclass(frozen=True)
-class Served:
-    """How long the segment took; the mean over its streams of (last token - first token) / (tokens - 1); the median of
-    all times between two tokens of a stream, which what else the machine does moves less."""
-
-    wall_s: float
-    tpot_s: float
-    gap_s: float
-    read: float
-    """The part of the tokens that this process read one by one. A machine that gives it no time to read makes streams
-    come in heaps, and then their times say nothing of the server."""
 
 
 class _Stream(asyncio.Protocol):
-    """One connection, used for one request after the other."""
+    """One connection: its next request begins as soon as one ends. `times_s` has one number for each chunk, the same
+    for those that were read at once; `ended` counts the whole answers, `in_ended` their chunks."""
 
-    def __init__(self) -> None:
-        self._first_s = self._last_s = 0.0
-        self.gaps_s: list[float] = []
+    def __init__(self, request: bytes, failed: asyncio.Future[None]) -> None:
+        self._request, self._failed = request, failed
+        self.times_s = array("d")
+        self.ended = self.in_ended = 0
         self._tail = b""
         self._begun = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._to = transport
-
-    async def ask(self, request: bytes) -> float:
-        """Sends a request; its time from first to last token. Raises RuntimeError for any answer but a whole one."""
-        self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._first_s, self._tail, self._begun = 0.0, b"", False
-        self._to.write(request)
-        async with asyncio.timeout(_DONE_S):
-            await self._whole
-        if not _FINISHED.search(self._tail):
-            raise RuntimeError(f"the engine did not generate what was asked for: {self._tail[-500:]!r}")
-        return self._last_s - self._first_s
+        transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         now_s = time.monotonic()
         if not self._begun:
             if not data.startswith(b"HTTP/1.1 200"):
-                self._whole.set_exception(RuntimeError(f"the engine answered {data[:500]!r}"))
-                return
+                return self._fail(f"the engine answered {data[:500]!r}")
             self._begun = True
-        if b"data: {" in data:
-            if self._first_s:
-                self.gaps_s.append(now_s - self._last_s)
-            self._first_s, self._last_s = self._first_s or now_s, now_s
+        for _ in range(data.count(b"data: {")):
+            self.times_s.append(now_s)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
-        if self._tail.endswith(b"\r\n0\r\n\r\n") and not self._whole.done():
-            self._whole.set_result(None)
+        if self._tail.endswith(b"\r\n0\r\n\r\n"):
+            self._again()
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._begun and not self._whole.done():
-            self._whole.set_exception(RuntimeError("the engine closed the connection within an answer"))
+        self._fail("the engine closed the connection")
+
+    def _again(self) -> None:
+        if not _FINISHED.search(self._tail):
+            return self._fail(f"the engine did not generate what was asked for: {self._tail[-500:]!r}")
+        self.ended, self.in_ended = self.ended + 1, len(self.times_s)
+        self._tail, self._begun = b"", False
+        return self._to.write(self._request)
+
+    def _fail(self, why: str) -> None:
+        if not self._failed.done():
+            self._failed.set_exception(RuntimeError(why))
+
+
+class Load:
+    """The streams of a shape."""
+
+    def __init__(self, shape: Shape, streams: Sequence[_Stream], failed: asyncio.Future[None]) -> None:
+        self._shape, self._streams, self._failed = shape, streams, failed
+
+    async def stays(self, seconds: float) -> None:
+        """Returns after so long. Raises RuntimeError once a stream got anything but whole answers."""
+        await asyncio.wait([self._failed], timeout=seconds)
+        if self._failed.done():
+            self._failed.result()
+
+    @property
+    def times_s(self) -> list[Sequence[float]]:
+        """Of each stream, when its chunks came, by the monotonic clock."""
+        return [one.times_s for one in self._streams]
+
+    @property
+    def chunks_per_token(self) -> float:
+        """Of whole answers; below 1 where the API server put tokens together, because it had no time to send them."""
+        return sum(one.in_ended for one in self._streams) / max(self.tokens_of_ended, 1)
+
+    @property
+    def tokens_of_ended(self) -> int:
+        """All tokens of whole answers."""
+        return self._shape.tokens * sum(one.ended for one in self._streams)
 
 
 def request(port: int, model: str, tokens: int, number: int) -> bytes:
-    """The bytes of one streamed completion; streams of one wave have prompts of their own."""
-    prompt = [100 + number, *range(10, 9 + _PROMPT)]
+    """The bytes of one streamed completion; each stream has a prompt of its own."""
+    prompt = [100 + number, *range(10, 9 + _PROMPT_TOKENS)]
     body = {"model": model, "prompt": prompt, "max_tokens": tokens, "ignore_eos": True, "stream": True}
     body["temperature"] = 0.0
     text = json.dumps(body).encode()
@@ -93,20 +105,19 @@ def request(port: int, model: str, tokens: int, number: int) -> bytes:
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(text) + text
 
 
-async def serve(port: int, model: str, shape: Shape) -> Served:
-    """Puts one segment of load on the server at `port`."""
+@asynccontextmanager
+async def steady(port: int, model: str, shape: Shape) -> AsyncIterator[Load]:
+    """The load is on the server at `port` inside the block."""
     loop = asyncio.get_running_loop()
-    made = [await loop.create_connection(_Stream, "127.0.0.1", port) for _ in range(shape.streams)]
-    streams = [protocol for _, protocol in made]
-    requests = [request(port, model, shape.tokens, number) for number in range(shape.streams)]
-    taken: list[float] = []
-    start_s = time.monotonic()
-    for _ in range(shape.waves):
-        taken += await asyncio.gather(*(one.ask(what) for one, what in zip(streams, requests, strict=True)))
-    wall_s = time.monotonic() - start_s
-    for transport, _ in made:
-        transport.close()
-    tpot_s = statistics.fmean(taken) / (shape.tokens - 1)
-    gaps_s = [gap_s for one in streams for gap_s in one.gaps_s]
-    read = len(gaps_s) / (shape.streams * shape.waves * (shape.tokens - 1))
-    return Served(wall_s, tpot_s, statistics.median(gaps_s or [0.0]), read)
+    failed: asyncio.Future[None] = loop.create_future()
+    streams = [_Stream(request(port, model, shape.tokens, number), failed) for number in range(shape.streams)]
+    transports = []
+    try:
+        for stream in streams:
+            transport, _ = await loop.create_connection(lambda one=stream: one, "127.0.0.1", port)  # type: ignore[misc]
+            transports.append(transport)
+        yield Load(shape, streams, failed)
+    finally:
+        failed.cancel()
+        for transport in transports:
+            transport.abort()
