@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import modelfleet_worker
 from benchmarks.overhead import load
 from benchmarks.overhead.figures import Noted
+from modelfleet_worker import processes
 from worker_process import NAME, Worker, plan_of, real_engine, running_worker
 
 START_S = 900.0
@@ -36,6 +37,8 @@ PERIOD_S = 0.047
 """A window's length: some steps, and no part of a second, so that what happens some times a second falls in all four
 windows of a block by turns."""
 _WARM_S = 5.0
+_AS_IN_A_POD = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "--")
+"""The supervisor sees its own processes alone, as in a pod: it looks at all that /proc shows."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class Run:
     which stays in."""
 
     noted: Noted
-    chunks_per_token: float
     supervisor_cores: float
 
 
@@ -71,11 +73,13 @@ class Layered:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         noted = Noted(start_s, PERIOD_S, streams.times_s, self._edges())
-        return Run(noted, streams.chunks_per_token, cores)
+        return Run(noted, cores)
 
     def _supervisor_s(self) -> float:
         """CPU time so far, by the kernel's clock of the process."""
-        return time.clock_gettime(~self._worker.process.pid << 3 | 2)
+        outside = self._worker.process.pid
+        pid = next(one.pid for one in processes.below(outside) if one.parent == outside)
+        return time.clock_gettime(~pid << 3 | 2)
 
     def _edges(self) -> dict[str, list[list[float]]]:
         found = {}
@@ -89,14 +93,15 @@ class Layered:
     def _tell(self, words: str) -> frozenset[str]:
         """Tells each process of the engine; what they have of ours."""
         found: set[str] = set()
-        alive = {str(pid) for pid in self._worker.below}
         own = self._folder / f"bench-{os.getpid()}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asks:
             own.unlink(missing_ok=True)
             asks.bind(str(own))
             asks.settimeout(30)
             for path in self._folder.iterdir():
-                if path.name in alive:
+                if path == own:
+                    continue
+                with suppress(ConnectionRefusedError):  # it looked at the model before the start, and ended
                     asks.sendto(words.encode(), str(path))
                     said = json.loads(asks.recv(4096))
                     if isinstance(said, str):
@@ -134,7 +139,7 @@ async def layered(folder: Path) -> AsyncIterator[Layered]:
     (code / "modelfleet_layer_switch-1.dist-info" / "METADATA").write_text(_METADATA)
     shutil.copy(_SWITCH, code)
     (folder / "worker" / "promise.json").write_text(json.dumps(_PROMISE))
-    async with running_worker(folder, plan_of(engine, startDeadline_s=START_S)) as worker:
+    async with running_worker(folder, plan_of(engine, startDeadline_s=START_S), _AS_IN_A_POD) as worker:
         await worker.until_ready(START_S)
         try:
             yield Layered(worker, folder)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 _PROMPT_TOKENS = 16
 _TAIL_BYTES = 2000
 _FINISHED = re.compile(rb'"finish_reason": ?"length"')
+_TOKENS = re.compile(rb'"token_ids": ?\[([^\]]+)\]')
+"""The API server puts tokens together in a chunk when it had no time to send them, so chunks are not counted."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +26,14 @@ class Shape:
 
 
 class _Stream(asyncio.Protocol):
-    """One connection: its next request begins as soon as one ends. `times_s` has one number for each chunk, the same
-    for those that were read at once; `ended` counts the whole answers, `in_ended` their chunks."""
+    """One connection: its next request begins as soon as one ends. `times_s` has one number for each token, the same
+    for those that came together."""
 
-    def __init__(self, request: bytes, failed: asyncio.Future[None]) -> None:
-        self._request, self._failed = request, failed
+    def __init__(self, request: bytes, tokens: int, failed: asyncio.Future[None]) -> None:
+        self._request, self._tokens, self._failed = request, tokens, failed
         self.times_s = array("d")
-        self.ended = self.in_ended = 0
-        self._tail = b""
-        self._begun = False
+        self._tail = self._line = b""
+        self._begun, self._before = False, 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -45,8 +46,9 @@ class _Stream(asyncio.Protocol):
             if not data.startswith(b"HTTP/1.1 200"):
                 return self._fail(f"the engine answered {data[:500]!r}")
             self._begun = True
-        for _ in range(data.count(b"data: {")):
-            self.times_s.append(now_s)
+        lines, _, self._line = (self._line + data).rpartition(b"\n")  # a read may end within a line
+        for tokens in _TOKENS.findall(lines):
+            self.times_s.extend((now_s,) * (tokens.count(b",") + 1))
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         if self._tail.endswith(b"\r\n0\r\n\r\n"):
             self._again()
@@ -56,9 +58,10 @@ class _Stream(asyncio.Protocol):
         self._fail("the engine closed the connection")
 
     def _again(self) -> None:
-        if not _FINISHED.search(self._tail):
-            return self._fail(f"the engine did not generate what was asked for: {self._tail[-500:]!r}")
-        self.ended, self.in_ended = self.ended + 1, len(self.times_s)
+        came = len(self.times_s) - self._before
+        if came != self._tokens or not _FINISHED.search(self._tail):
+            return self._fail(f"{came} of {self._tokens} tokens came, and at the end {self._tail[-500:]!r}")
+        self._before = len(self.times_s)
         self._tail, self._begun = b"", False
         return self._to.write(self._request)
 
@@ -70,8 +73,8 @@ class _Stream(asyncio.Protocol):
 class Load:
     """The streams of a shape."""
 
-    def __init__(self, shape: Shape, streams: Sequence[_Stream], failed: asyncio.Future[None]) -> None:
-        self._shape, self._streams, self._failed = shape, streams, failed
+    def __init__(self, streams: Sequence[_Stream], failed: asyncio.Future[None]) -> None:
+        self._streams, self._failed = streams, failed
 
     async def stays(self, seconds: float) -> None:
         """Returns after so long. Raises RuntimeError once a stream got anything but whole answers."""
@@ -81,25 +84,15 @@ class Load:
 
     @property
     def times_s(self) -> list[Sequence[float]]:
-        """Of each stream, when its chunks came, by the monotonic clock."""
+        """Of each stream, when its tokens came, by the monotonic clock."""
         return [one.times_s for one in self._streams]
-
-    @property
-    def chunks_per_token(self) -> float:
-        """Of whole answers; below 1 where the API server put tokens together, because it had no time to send them."""
-        return sum(one.in_ended for one in self._streams) / max(self.tokens_of_ended, 1)
-
-    @property
-    def tokens_of_ended(self) -> int:
-        """All tokens of whole answers."""
-        return self._shape.tokens * sum(one.ended for one in self._streams)
 
 
 def request(port: int, model: str, tokens: int, number: int) -> bytes:
     """The bytes of one streamed completion; each stream has a prompt of its own."""
     prompt = [100 + number, *range(10, 9 + _PROMPT_TOKENS)]
     body = {"model": model, "prompt": prompt, "max_tokens": tokens, "ignore_eos": True, "stream": True}
-    body["temperature"] = 0.0
+    body |= {"temperature": 0.0, "return_token_ids": True}
     text = json.dumps(body).encode()
     head = f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(text) + text
@@ -110,13 +103,15 @@ async def steady(port: int, model: str, shape: Shape) -> AsyncIterator[Load]:
     """The load is on the server at `port` inside the block."""
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[None] = loop.create_future()
-    streams = [_Stream(request(port, model, shape.tokens, number), failed) for number in range(shape.streams)]
+    streams = [
+        _Stream(request(port, model, shape.tokens, number), shape.tokens, failed) for number in range(shape.streams)
+    ]
     transports = []
     try:
         for stream in streams:
             transport, _ = await loop.create_connection(lambda one=stream: one, "127.0.0.1", port)  # type: ignore[misc]
             transports.append(transport)
-        yield Load(shape, streams, failed)
+        yield Load(streams, failed)
     finally:
         failed.cancel()
         for transport in transports:

@@ -35,7 +35,8 @@ def _turned(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         " loggers alone, no details of steps from the engine's core, chunks straight to",
         "uvicorn, no look at the event loop. In means all of them. The first two steps of each window are left out."
         " The status port is asked as the kubelet and the operator ask it all the time.",
-        "The model is a tiny one and lives in the process of the engine's core, as it does on one GPU.",
+        "The worker sees its own processes alone, as in a pod. The model is a tiny one and lives in the process of the"
+        " engine's core, as it does on one GPU.",
         *(line for run in runs for line in ("", _measured(run))),
         "",
         "| streams | cost of the layers | values | SD of blocks | median | at most (95 %) | mean | at most (95 %) |",
@@ -57,8 +58,8 @@ def _measured(run: Mapping[str, Any]) -> str:
     return (
         f"{run['shape']['streams']} streams, steps of {run['step_ms']:.2f} ms: {run['blocks']} blocks of"
         f" {run['windows']} windows; left out with their blocks: {run['late']} windows in which a process turned too"
-        f" late, {run['unread']} in which the client had no time to read. {100 * run['chunks_per_token']:.1f} chunks"
-        f" came for 100 tokens. Load average at the end: {run['loadAverage']:.1f} on {run['processors']} processors."
+        f" late, {run['unread']} in which most tokens came in heaps, because the API server or the"
+        f" client had no time. Load average at the end: {run['loadAverage']:.1f} on {run['processors']} processors."
     )
 
 

@@ -171,7 +171,6 @@ def results(mean_upper: float, median_upper: float) -> Any:
         "blocks": 2400,
         "late": 30,
         "unread": 7,
-        "chunks_per_token": 0.995,
         "costs": {"throughput lost": cost, "tpot": cost},
         "added_us_per_token": {**cost, "mean": 3.0, "mean_upper": 5.0},
         "sides": {"in": side, "out": side},
