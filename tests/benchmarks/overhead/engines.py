@@ -146,3 +146,6 @@ async def layered(folder: Path) -> AsyncIterator[Layered]:
         except Exception:
             print(worker.log[-4000:])
             raise
+        finally:
+            worker.process.kill()  # and with it all of its namespace
+            worker.process.wait()
