@@ -23,7 +23,7 @@ _SECONDS = float(os.environ.get("BENCH_OVERHEAD_SECONDS", "480"))
 """For each shape. With 0 no engine is started, and only what each layer takes alone is shown."""
 
 _FEWEST = 20
-"""Good blocks of a shape. With fewer nothing is said, least of all in the docs."""
+"""Good blocks of a shape. With fewer no bound is shown."""
 
 
 def main(output: Path) -> None:
@@ -50,30 +50,32 @@ async def _runs(request_us: float) -> list[dict[str, Any]]:
 
 def _results(shape: load.Shape, run: engines.Run, request_us: float) -> dict[str, Any]:
     seen = figures.windows(run.noted)
-    good = len(figures.blocks(seen))
-    print(f"{shape.streams} streams: {good} of {len(seen.tokens) // 4} blocks are good", flush=True)
-    if good < _FEWEST:
-        raise SystemExit("The machine does too much else for a bound; try again when it does less, or for longer.")
-    costs, added_us = figures.costs(seen)
-    sides = {"in": figures.side(seen, ours=True), "out": figures.side(seen, ours=False)}
-    processors = len(os.sched_getaffinity(0))
-    return {
+    measured = {
         "shape": vars(shape),
         "step_ms": 1000 * seen.step_s,
         "windows": len(seen.tokens),
-        "blocks": len(added_us),
+        "blocks": len(figures.blocks(seen)),
         "late": int(seen.late.sum()),
         "unread": int((seen.unread & ~seen.late).sum()),
+        "processors": len(os.sched_getaffinity(0)),
+        "loadAverage": os.getloadavg()[0],
+    }
+    print(section.measured(measured), flush=True)
+    return measured if measured["blocks"] < _FEWEST else measured | _bounds(shape, run, seen, request_us)
+
+
+def _bounds(shape: load.Shape, run: engines.Run, seen: figures.Windows, request_us: float) -> dict[str, Any]:
+    costs, added_us = figures.costs(seen)
+    sides = {"in": figures.side(seen, ours=True), "out": figures.side(seen, ours=False)}
+    return {
         "costs": {name: vars(figures.bound(values)) for name, values in costs.items()},
         "added_us_per_token": vars(figures.bound(added_us)),
         "sides": sides,
         "supervisor_cores": run.supervisor_cores,
-        "processors": processors,
         "apart": {
             "requests": request_us / shape.tokens * sides["out"]["tokens_per_s"] / 1e6,
-            "supervisor": run.supervisor_cores / processors,
+            "supervisor": run.supervisor_cores / len(os.sched_getaffinity(0)),
         },
-        "loadAverage": os.getloadavg()[0],
     }
 
 

@@ -27,6 +27,7 @@ def section(results: Mapping[str, Any]) -> list[str]:
 def _turned(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     if not runs:
         return ["", "Not run: layers in and out of one engine."]
+    bounded = [run for run in runs if "costs" in run]
     return [
         "",
         "One engine behind supervisor, gate and plugin under a steady load of streams of"
@@ -37,24 +38,30 @@ def _turned(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         " The status port is asked as the kubelet and the operator ask it all the time.",
         "The worker sees its own processes alone, as in a pod. The model is a tiny one and lives in the process of the"
         " engine's core, as it does on one GPU.",
-        *(line for run in runs for line in ("", _measured(run))),
+        *(line for run in runs for line in ("", measured(run))),
         "",
         "| streams | cost of the layers | values | SD of blocks | median | at most (95 %) | mean | at most (95 %) |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        *(_cost(run, name) for run in runs for name in run["costs"]),
+        *(_cost(run, name) for run in bounded for name in run["costs"]),
         "",
         "| streams | layers | tokens/s | TPOT, ms | CPU us a token | engine core | API server |",
         "| --- | --- | --- | --- | --- | --- | --- |",
-        *(_side(run, name) for run in runs for name in run["sides"]),
+        *(_side(run, name) for run in bounded for name in run["sides"]),
         "",
         "What is not turned is added to the bounds: the gate at a request's beginning and end, as measured alone, at"
         " these requests a second; and our supervisor, as what it would take from",
         "an engine that leaves no processor free.",
-        *(line for run in runs for line in ("", _added(run), _apart(run), _verdict(run))),
+        *(line for run in bounded for line in ("", _added(run), _apart(run), _verdict(run))),
+        *(
+            f"No bound with {run['shape']['streams']} streams: too few good blocks."
+            for run in runs
+            if run not in bounded
+        ),
     ]
 
 
-def _measured(run: Mapping[str, Any]) -> str:
+def measured(run: Mapping[str, Any]) -> str:
+    """What was measured and left out in one run."""
     return (
         f"{run['shape']['streams']} streams, steps of {run['step_ms']:.2f} ms: {run['blocks']} blocks of"
         f" {run['windows']} windows; left out with their blocks: {run['late']} windows in which a process turned too"

@@ -221,5 +221,13 @@ def test_what_was_not_run_is_said() -> None:
     assert "Not run: layers in and out of one engine." in text
 
 
+def test_where_the_machine_left_too_few_blocks_no_bound_is_shown() -> None:
+    found = results(0.0, 0.0)
+    del found["runs"][0]["costs"]
+    text = "\n".join(section(found))
+    assert "No bound with 8 streams: too few good blocks." in text
+    assert "Against the bound" not in text
+
+
 def test_a_logarithm_is_shown_in_percent() -> None:
     assert percent(log(1.05)) == pytest.approx(5.0)
