@@ -1,4 +1,4 @@
-"""What the engine's Python finds of ours: an entry point, so that vLLM loads our plugin without being installed into.
+"""What the engine's Python finds of ours: entry points, so that vLLM loads our plugins without being installed into.
 
 Python looks for entry points in folders named *.dist-info beside the packages on its path. Ours stands in the folder
 that is on the engine's PYTHONPATH anyway, next to the link to our package.
@@ -10,6 +10,9 @@ _FOLDER = "modelfleet_worker_plugin-1.dist-info"
 _METADATA = "Metadata-Version: 2.1\nName: modelfleet-worker-plugin\nVersion: 1\n"
 _ENTRY_POINTS = """[vllm.stat_logger_plugins]
 modelfleet = modelfleet_worker.vllm_plugin:GoodputStatLogger
+
+[vllm.general_plugins]
+modelfleet_core = modelfleet_worker.vllm_core:install
 """
 
 

@@ -123,8 +123,10 @@ def _step_us(streams: int) -> dict[str, float]:
     from vllm.v1.metrics.stats import IterationStats, SchedulerStats
     from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
+    from modelfleet_worker import vllm_core
     from modelfleet_worker.vllm_plugin import GoodputStatLogger
 
+    vllm_core.install()
     ids = [f"cmpl-{number:032x}-0" for number in range(streams)]
     cached = CachedRequestData(
         req_ids=ids,
