@@ -135,3 +135,5 @@ def test_python_finds_the_plugin_beside_the_code(around: Around, monkeypatch: py
     monkeypatch.syspath_prepend(around.runtime)
     (found,) = entry_points(group="vllm.stat_logger_plugins")
     assert (found.name, found.value) == ("modelfleet", "modelfleet_worker.vllm_plugin:GoodputStatLogger")
+    (found,) = entry_points(group="vllm.general_plugins")
+    assert (found.name, found.value) == ("modelfleet_core", "modelfleet_worker.vllm_core:install")
