@@ -8,17 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelfleet.core.scaling.policy import Bound, Decision, Memory, Sample, Terms, decide
+from scaling_ticks import TERMS as UNBOUNDED
 
-TERMS = Terms(
-    knee_rps=2.0,
-    share=0.99,
-    mean_input_tokens=1000.0,
-    mean_output_tokens=100.0,
-    prompt_part=0.5,
-    cold_start_s=180.0,
-    min_replicas=1,
-    max_replicas=20,
-)
+TERMS = replace(UNBOUNDED, max_replicas=20)
 TICK_S = 5.0
 
 
