@@ -14,6 +14,7 @@ QUANTITY = 'a quantity is a number, with or without a unit, such as 4, "500m", 1
 OBJECT_NAME = "an object's name is lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit"
 QUALIFIED = "a qualified name is NAME or DOMAIN/NAME, such as nvidia.com/gpu"
 LABEL_VALUE = "a label's value is letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+VERSION = "an engine version is numbers with dots, such as 0.32.1; write it in quotes"
 
 VALUES = (
     Bad("a duration without a unit", {f"{OBJECTIVE}.ttft": "500"}, f"{AT}.ttft", DURATION),

@@ -1,6 +1,7 @@
 """Good and bad objects and what is said about them: one table for Python, the API server and `modelfleet lint`."""
 
 from api_bad_values import VALUES
+from api_class_cases import CLASS_BAD, CLASS_GOOD
 from api_engine_cases import ENGINE_BAD, ENGINE_GOOD
 from api_objects import ABSENT, AT, CLASS, OBJECTIVE, SECOND, Bad, Good
 from api_planner_cases import PLANNER_BAD, PLANNER_GOOD
@@ -72,6 +73,7 @@ GOOD = (
     Good("quantities as numbers", {"spec.hostPerAccelerator": {"cpu": 12, "memory": 137438953472}}, CLASS),
     Good("a quantity with an exponent", {"spec.hostPerAccelerator": {"cpu": "1.5", "memory": "128e9"}}, CLASS),
     *ENGINE_GOOD,
+    *CLASS_GOOD,
     *PLANNER_GOOD,
     *SCALING_GOOD,
     *SESSION_GOOD,
@@ -332,6 +334,7 @@ BAD = (
     + _FIELDS
     + _ENGINE
     + ENGINE_BAD
+    + CLASS_BAD
     + PLANNER_BAD
     + ROLLOUT_BAD
     + SCALING_BAD

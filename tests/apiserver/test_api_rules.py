@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from api_cases import BAD, GOOD
+from api_class_cases import PERFORMANCE
 from api_objects import CLASS, DEPLOYMENT, Bad, Good, changed
-from api_planner_cases import PERFORMANCE
 from cluster_fixtures import Kubectl
 from modelfleet.api import crd
 from modelfleet.api.engine_options import REFUSED_FLAGS

@@ -14,6 +14,14 @@ from modelfleet_local.waiting import wait_until
 
 READY_S = 240.0  # one engine start on two busy cores takes up to 125 s
 
+_SIGNAL = """
+import contextlib, os, pathlib
+for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        if "{of}" in (folder / "cmdline").read_text() and int(folder.name) != os.getpid():
+            os.kill(int(folder.name), {number:d})
+"""
+
 
 @dataclass(frozen=True)
 class Site:
@@ -131,6 +139,10 @@ class Site:
     def run_in_pod(self, pod: str, script: str) -> str:
         """The output of a Python script inside the worker container."""
         return self.kubectl("exec", pod, "-c", names.WORKER_CONTAINER, "--", "/usr/bin/python3", "-c", script)
+
+    def signal(self, pod: str, of: str, number: int) -> None:
+        """Sends a signal to the processes of a pod whose command line has `of`."""
+        self.run_in_pod(pod, _SIGNAL.format(of=of, number=number))
 
     def remove(self) -> None:
         """Deletes the namespace and its volumes, and waits."""

@@ -2,6 +2,7 @@
 steady stream of requests through the Service. Cycles on the stand-in engine, a few on vLLM; prints its table."""
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -25,13 +26,6 @@ CYCLES, VLLM_CYCLES = 5, 1
 SETTLES_S = 240.0
 VLLM_SETTLES_S = 900.0
 REPLICAS = 3
-KILL_THE_ENGINE = f"""
-import contextlib, os, pathlib, signal
-for folder in pathlib.Path("/proc").glob("[0-9]*"):
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        if "{names.ENGINE_MOUNT}/" in (folder / "cmdline").read_text() and int(folder.name) != os.getpid():
-            os.kill(int(folder.name), signal.SIGKILL)
-"""
 ROOMY = NodeShape(extended_resources={"modelfleet.dev/cpu-slot": 4})
 """Either node holds all replicas, so that the other can be drained."""
 
@@ -115,7 +109,7 @@ class Story:
     def kill_pod(self, _: int) -> None:
         """The engine's processes are killed as by the kernel: the requests in it break, and no others."""
         pod = self.site.pods(self.name)[0]["metadata"]["name"]
-        self.site.run_in_pod(pod, KILL_THE_ENGINE)
+        self.site.signal(pod, f"{names.ENGINE_MOUNT}/", signal.SIGKILL)
         self.site.wait("it is noticed", lambda: not self._serves(pod), self.settles_s)
         self.settle(REPLICAS)
 

@@ -1,6 +1,7 @@
 """Fetched weights on a real kubelet: the stand-in engine, a hub in the cluster's network; `make e2e-weights`."""
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -159,9 +160,7 @@ print(json.dumps({"variables": variables, "marks": len(os.listdir(use)), "writab
 def test_a_killed_worker_starts_again_without_asking_the_hub(site: Site, hub: Hub) -> None:
     before = hub.seen()["listings"], hub.seen()["bytes"]
     name = site.pods("many")[0]["metadata"]["name"]
-    site.kubectl(
-        "exec", name, "-c", "worker", "--", "/usr/bin/python3", "-c", "import os, signal; os.kill(1, signal.SIGTERM)"
-    )
+    site.signal(name, "modelfleet-worker", signal.SIGTERM)
 
     def again() -> bool:
         status = site.read("pod", name)["status"]["containerStatuses"][0]

@@ -1,49 +1,11 @@
-"""Times at which more replicas are kept than minReplicas: cron expressions in a time zone. Pure.
-
-The form of a cron expression is one pattern, so that the API server and we refuse the same ones; what it means is in
-core/scaling/schedule.py. A library would make the base install, which the command line shares, need more than pydantic.
-"""
+"""Times at which more replicas are kept than minReplicas: cron expressions in a time zone. Pure."""
 
 from typing import Annotated, ClassVar
 from zoneinfo import ZoneInfo, available_timezones
 
+from modelfleet.api.cron import Cron
 from modelfleet.api.schema import ApiModel, whole
 from modelfleet.api.values import Clause, PositiveDuration, Value, matches
-
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-
-
-def _field(number: str, words: tuple[str, ...] = ()) -> str:
-    """One field: `*`, values, ranges, steps and lists of them."""
-    one = f"({'|'.join((number, *words))})"
-    part = rf"(\*|{one}(-{one})?)(/[1-9][0-9]?)?"
-    return f"{part}(,{part})*"
-
-
-_CRON = " ".join(
-    (
-        _field("[0-5]?[0-9]"),
-        _field("[01]?[0-9]|2[0-3]"),
-        _field("0?[1-9]|[12][0-9]|3[01]"),
-        _field("0?[1-9]|1[0-2]", MONTHS),
-        _field("[0-7]", DAYS),
-    )
-)
-
-
-class Cron(Value):
-    """A cron expression of five fields, as in a CronJob."""
-
-    __slots__ = ()
-    max_length = 100
-    clauses: ClassVar[tuple[Clause, ...]] = (
-        matches(
-            _CRON,
-            "a cron expression is five fields apart by one space: minute, hour, day of month, month, day of week, such"
-            ' as "0 8 * * 1-5"; names are lower-case, such as mon-fri',
-        ),
-    )
 
 
 def _is_known(zone: str) -> bool:

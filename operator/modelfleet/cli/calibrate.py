@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
 from modelfleet.api import names
@@ -19,7 +18,7 @@ from modelfleet.cli.models import ModelError
 from modelfleet.cli.open_loop import Replica, prefix_of
 from modelfleet.cli.plan_flags import AskError
 from modelfleet.cli.plan_text import columns, headed, wrapped
-from modelfleet.cli.terminal import show
+from modelfleet.cli.terminal import Output, show
 from modelfleet.cli.yaml_io import MissingExtraError, UnreadableError, dump
 from modelfleet.core.calibration import Goal, Knee, knee_of
 from modelfleet.core.inputs import promised
@@ -32,14 +31,6 @@ BY = "modelfleet calibrate"
 _LEAST_STEPS = 10.0
 """The engine was warm: so many steps of a composition say enough."""
 _LEAST_STEP_S, _MOST_S = 0.1, 86_400.0
-
-
-class Output(StrEnum):
-    """How the result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def register(commands: Any) -> None:

@@ -4,14 +4,13 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import Any
 
 from modelfleet.api import names
 from modelfleet.cli.cases import class_entry
 from modelfleet.cli.fields import RowError
 from modelfleet.cli.plan_text import columns
-from modelfleet.cli.terminal import show
+from modelfleet.cli.terminal import Output, show
 from modelfleet.cli.yaml_io import MissingExtraError, dump
 from modelfleet.core.catalog import CATALOG, CatalogEntry
 from modelfleet.core.hardware import Hardware
@@ -20,14 +19,6 @@ OWN_LABEL = f"{names.GROUP}/accelerator"
 """What to label nodes with where no vendor's labeller marks them."""
 
 _GIB, _MIB = 1 << 30, 1 << 20
-
-
-class Output(StrEnum):
-    """How the catalogue is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def register(commands: Any) -> None:

@@ -1,6 +1,15 @@
 """Text for a terminal of any kind."""
 
 import sys
+from enum import StrEnum
+
+
+class Output(StrEnum):
+    """How a result is printed: a table to read, or one object for other programs."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def show(text: str) -> None:

@@ -135,9 +135,9 @@ def _of_groups(site: Site, room: Room, waiting: _Waiting) -> Placing:
 
 
 def lacking(site: Site) -> Mapping[str, float] | None:
-    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits or will
-    once pods have ended that were asked to, where nodes for it may be bought, or where nothing can be said; empty where
-    it had no room without the old replicas either: none is to leave for it."""
+    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, or
+    will once pods have ended that were asked to, where nodes for it may be bought, or where nothing can be said; empty
+    where it had no room without the old replicas either: none is to leave for it."""
     if site.cluster is None:
         return None
     waiting = _waiting(site).groups

@@ -8,17 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelfleet.core.scaling.policy import Bound, Decision, Memory, Sample, Terms, decide
+from scaling_ticks import TERMS as UNBOUNDED
 
-TERMS = Terms(
-    knee_rps=2.0,
-    share=0.99,
-    mean_input_tokens=1000.0,
-    mean_output_tokens=100.0,
-    prompt_part=0.5,
-    cold_start_s=180.0,
-    min_replicas=1,
-    max_replicas=20,
-)
+TERMS = replace(UNBOUNDED, max_replicas=20)
 TICK_S = 5.0
 
 
@@ -74,6 +66,22 @@ def test_a_step_up_is_answered_within_a_minute() -> None:
     decisions, _ = film([4.0] * 200 + [16.0] * 12)
 
     assert decisions[-1].replicas >= 8
+
+
+def test_a_minute_teaches_the_margin_by_the_requests_that_came_in_it_and_a_surge_no_more_than_four_times() -> None:
+    def learned(before_rps: float) -> float:
+        """How much lower a minute of 18 requests a second makes the margin, all of them good."""
+        memory = Memory()
+        for number in range(732):
+            if number == 720:
+                memory = replace(memory, log_margin=0.1, log_knee=0.0)
+            rate = before_rps if number < 720 else 18.0
+            _, memory = decide(sample((number + 1) * TICK_S, rate, 10), memory, TERMS)
+        return 0.1 - memory.log_margin
+
+    steady, twice, rare = learned(18.0), learned(9.0), learned(0.4)
+
+    assert 0 < steady < twice < rare < 4 * steady
 
 
 def test_replicas_leave_only_when_none_was_needed_for_a_cold_start() -> None:

@@ -9,36 +9,20 @@ import pytest
 from modelfleet_worker.compiled import store_key
 from modelfleet_worker.compiled_part import CompiledPart
 from modelfleet_worker.compiled_store import Found, Shelf
-from modelfleet_worker.drain import Drain
-from modelfleet_worker.engine_api import EngineApi
 from modelfleet_worker.failure import Failure, Reason
-from modelfleet_worker.gate_state import Board
-from modelfleet_worker.parts import Around
-from modelfleet_worker.plan import Compiled, Limits, Plan, parse_plan
+from modelfleet_worker.plan import Compiled, parse_plan
 from modelfleet_worker.state import Progress
+from worker_around import around_in
 from worker_process import EngineUnderTest, plan_of, running_worker, stand_in
 
-LIMITS = Limits(start_deadline_s=1, drain_s=1, propagation_s=1)
-PLAN = Plan(revision="1", model_path="/m", served_names=("m",), python=None, args=(), env={}, limits=LIMITS)
 DIED = Failure(reason=Reason.ENGINE_START_FAILED, message="", remedy="")
 
 
 def part_of(tmp_path: Path, root: Path) -> tuple[CompiledPart, Progress]:
-    board, progress = Board(tmp_path / "gate"), Progress(0.0)
-    around = Around(
-        plan=PLAN,
-        runtime=tmp_path,
-        promise=tmp_path / "promise.json",
-        termination_log=tmp_path / "log",
-        scratch=tmp_path / "scratch",
-        board=board,
-        drain=Drain(board, LIMITS),
-        progress=progress,
-        api=EngineApi(1, ""),
-    )
+    around = around_in(tmp_path)
     (tmp_path / "scratch").mkdir(exist_ok=True)
     compiled = Compiled(key="plan", root=root, size_bytes=10**9)
-    return CompiledPart(around, compiled, str(tmp_path / "python"), settle_s=0.0), progress
+    return CompiledPart(around, compiled, str(tmp_path / "python"), settle_s=0.0), around.progress
 
 
 def state(part: CompiledPart) -> str:

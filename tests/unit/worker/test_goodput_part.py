@@ -12,17 +12,12 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from modelfleet_worker import goodput_part
-from modelfleet_worker.drain import Drain
-from modelfleet_worker.engine_api import EngineApi
-from modelfleet_worker.gate_state import Board, ModeReader
+from modelfleet_worker.gate_state import ModeReader
 from modelfleet_worker.goodput_part import GoodputPart
 from modelfleet_worker.parts import Around
-from modelfleet_worker.plan import Limits, Plan
-from modelfleet_worker.state import Progress, State
+from modelfleet_worker.state import State
 from modelfleet_worker.tally import Tally
-
-LIMITS = Limits(start_deadline_s=1, drain_s=1, propagation_s=1)
-PLAN = Plan(revision="1", model_path="/m", served_names=("m",), python=None, args=(), env={}, limits=LIMITS)
+from worker_around import around_in
 
 
 def promise(digest: str, **change: Any) -> str:
@@ -31,18 +26,7 @@ def promise(digest: str, **change: Any) -> str:
 
 @pytest.fixture
 def around(tmp_path: Path) -> Around:
-    board = Board(tmp_path / "gate")
-    return Around(
-        plan=PLAN,
-        runtime=tmp_path,
-        promise=tmp_path / "promise.json",
-        termination_log=tmp_path / "log",
-        scratch=tmp_path / "scratch",
-        board=board,
-        drain=Drain(board, LIMITS),
-        progress=Progress(0.0),
-        api=EngineApi(1, ""),
-    )
+    return around_in(tmp_path)
 
 
 def page(part: GoodputPart) -> list[str]:

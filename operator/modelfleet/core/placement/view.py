@@ -31,8 +31,8 @@ class Taint:
 class NodeView:
     """One node. `free` is what no pod holds and nobody has reserved; it is below zero where more was promised than the
     node has. `held` are the accelerators that each pod on it holds, by resource, largest first; `movable` are the
-    requests of our replicas on it that are one pod each, `leaving` those of pods that were asked to end. `images` are the names that it lists, and `kept` is what its
-    cache held of each namespace when a pod last fetched into it."""
+    requests of our replicas on it that are one pod each, `leaving` those of pods that were asked to end. `images` are
+    the names that it lists, and `kept` is what its cache held of each namespace when a pod last fetched into it."""
 
     name: str
     labels: Mapping[str, str]

@@ -8,7 +8,8 @@ the margin is what was learned about the promise and about the knee.
   replica lets expect. How late requests are at no load is no fault of the knee, and is learned apart.
 - The margin is learned from the promise itself: it grows while more requests are late than the promise allows and the
   replicas were busy, and shrinks slowly while they are busy and none is late, so that in the long run the wanted share
-  is kept and no more. A load far below what the replicas can do says nothing about it. What is late because the load
+  is kept and no more. The share is one of requests, so a moment teaches by what came in it, against the mean of the
+  hour. A load far below what the replicas can do says nothing about it. What is late because the load
   grew faster than replicas come teaches it little: they come already.
 - Replicas leave when they have not been needed for as long as a new one would take to come, at least five minutes:
   holding one for a cold start costs at most what buying it again would, and what is late meanwhile costs more. What a
@@ -32,6 +33,7 @@ _BUSY = 0.5  # of the knee: below, lateness has another cause than the load
 _FORGET_PER_S = 0.0002  # the margin shrinks by this while every request is good: by half in an hour
 _RISE = 0.1  # the most that the margin grows within a cold start: what it asks for comes only then
 _RISE_SHORT = 0.02  # the same while replicas are short: more of them come already, and it is the forecast that failed
+_SURGE = 4.0  # times the hour's mean load: the most that a moment counts by what came in it
 _SHORT = 1.15  # of the capacity that serves, margin included: above, the replicas are short
 _TRANSIENT_S = 60.0  # what was late for lack of replicas ends within
 _STEEP = 12.0  # near the knee what is late grows as this power of the load: 14 to 30 in engines with a plan's limits
@@ -269,7 +271,8 @@ def _learned(sample: Sample, memory: Memory, terms: Terms, seen: tuple[float, fl
         return memory.log_margin
     elapsed_s, busy, short = seen
     allowed = 1 - terms.share
-    step = _FORGET_PER_S / allowed * (1 - sample.good / sample.ended - allowed) * elapsed_s
+    counts = min(_SURGE, memory.history.mean(30.0) / max(memory.history.mean(BUDGET_S), 1e-9))
+    step = _FORGET_PER_S / allowed * (1 - sample.good / sample.ended - allowed) * counts * elapsed_s
     if step < 0:
         step *= min(1.0, max(0.0, (busy - _IDLE) / (_TELLING - _IDLE)))
     else:

@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from modelfleet.api.schedules import DAYS, MONTHS, Schedule
+from modelfleet.api.cron import Times, times
+from modelfleet.api.schedules import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,65 +21,6 @@ class InForce:
     index: int
     min_replicas: int
     until: datetime
-
-
-@dataclass(frozen=True)
-class Times:
-    """A parsed cron expression. `days` and `weekdays` (0 is Sunday) are None where the field is `*`; where both are
-    given, either will do, as in every cron."""
-
-    minutes: tuple[int, ...]
-    hours: tuple[int, ...]
-    days: frozenset[int] | None
-    months: frozenset[int]
-    weekdays: frozenset[int] | None
-
-    def on(self, day: date) -> bool:
-        """Whether the schedule begins on that day at all."""
-        if day.month not in self.months:
-            return False
-        in_month = self.days is None or day.day in self.days
-        in_week = self.weekdays is None or day.isoweekday() % 7 in self.weekdays
-        return in_month or in_week if None not in (self.days, self.weekdays) else in_month and in_week
-
-
-@lru_cache(maxsize=1024)
-def times(cron: str) -> Times:
-    """The times of a valid expression."""
-    minute, hour, day, month, weekday = cron.split(" ")
-    return Times(
-        minutes=tuple(sorted(_values(minute, 0, 59))),
-        hours=tuple(sorted(_values(hour, 0, 23))),
-        days=None if day == "*" else frozenset(_values(day, 1, 31)),
-        months=frozenset(_values(month, 1, 12, {word: at for at, word in enumerate(MONTHS, 1)})),
-        weekdays=None
-        if weekday == "*"
-        else frozenset(each % 7 for each in _values(weekday, 0, 6, {word: at for at, word in enumerate(DAYS)})),
-    )
-
-
-def _values(field: str, low: int, high: int, words: dict[str, int] | None = None) -> set[int]:
-    """The numbers of a field. A range that ends before it begins goes on over the end: 22-4 are hours of a night."""
-    found: set[int] = set()
-    for part in field.split(","):
-        span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
-        every = int(step or 1)
-        if first == "*":
-            found.update(range(low, high + 1, every))
-            continue
-        start = _number(first, words)
-        end = _number(last, words) if last else (high if step else start)
-        if end >= start:
-            found.update(range(start, end + 1, every))
-        else:
-            around = [*range(start, high + 1), *range(low, end + 1)]
-            found.update(around[::every])
-    return found
-
-
-def _number(text: str, words: dict[str, int] | None) -> int:
-    return words[text] if words and text in words else int(text)
 
 
 def in_force(schedules: tuple[Schedule, ...], now: datetime, ahead_s: float) -> InForce | None:
