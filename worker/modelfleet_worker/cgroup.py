@@ -4,6 +4,7 @@ What the kernel documents in cgroup-v1/memory.rst and cgroup-v2.rst: the folder 
 (a cgroup namespace) or stand below the mount point under the path of /proc/self/cgroup; a limit of an ancestor counts.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,18 @@ from pathlib import Path
 from modelfleet_worker.kernel_files import kernel_text
 
 _UNLIMITED_BYTES = 1 << 60  # v1 says "no limit" by a number near 2^63
+
+
+def _lines_of(*names: str) -> re.Pattern[str]:
+    """Lines of one of these names and a number. Looked for by the compiled pattern, since these files have many other
+    lines, and they are read some times a second."""
+    return re.compile(rf"^({'|'.join(names)}):?[ \t]+([0-9]+)(?=\s|$)", re.MULTILINE)
+
+
+_NODE = _lines_of("MemTotal", "MemAvailable")
+_STAT_V1 = _lines_of("total_shmem", "total_rss", "total_cache")
+_STAT_V2 = _lines_of("anon", "shmem", "file")
+_KILLS = _lines_of("oom_kill")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +81,7 @@ class Host:
     def node(self) -> Node | None:
         """The node's memory; None where the kernel does not say."""
         try:
-            words = _table(self._root / "proc/meminfo")
+            words = _table(f"{self._root}/proc/meminfo", _NODE)
             return Node(total_bytes=words["MemTotal"] * 1024, available_bytes=words["MemAvailable"] * 1024)
         except (OSError, ValueError, KeyError):
             return None
@@ -116,7 +129,7 @@ class Host:
             yield mount
 
     def _read_v2(self, folder: Path) -> Memory:
-        stat = _table(folder / "memory.stat")
+        stat = _table(f"{folder}/memory.stat", _STAT_V2)
         return Memory(
             version=2,
             used_bytes=int(kernel_text(f"{folder}/memory.current")),
@@ -124,11 +137,11 @@ class Host:
             shared_bytes=stat.get("shmem", 0),
             cache_bytes=stat["file"] - stat.get("shmem", 0),
             limit_bytes=self._limit("memory.max"),
-            oom_kills=_table(folder / "memory.events").get("oom_kill", 0),
+            oom_kills=_table(f"{folder}/memory.events", _KILLS).get("oom_kill", 0),
         )
 
     def _read_v1(self, folder: Path) -> Memory:
-        stat = _table(folder / "memory.stat")
+        stat = _table(f"{folder}/memory.stat", _STAT_V1)
         shared = stat.get("total_shmem", 0)
         return Memory(
             version=1,
@@ -137,7 +150,7 @@ class Host:
             shared_bytes=shared,
             cache_bytes=stat["total_cache"] - shared,
             limit_bytes=self._limit("memory.limit_in_bytes"),
-            oom_kills=_table(folder / "memory.oom_control").get("oom_kill", 0),
+            oom_kills=_table(f"{folder}/memory.oom_control", _KILLS).get("oom_kill", 0),
         )
 
     def _limit(self, file: str) -> int | None:
@@ -157,11 +170,6 @@ def _existing(mount: Path, path: str, file: str) -> Path | None:
     return None
 
 
-def _table(path: Path) -> dict[str, int]:
-    """Lines of a name and a number."""
-    found = {}
-    for line in kernel_text(path).splitlines():
-        name, *rest = line.split()
-        if rest and rest[0].isdigit():
-            found[name.rstrip(":")] = int(rest[0])
-    return found
+def _table(path: str, lines: re.Pattern[str]) -> dict[str, int]:
+    """The numbers of these lines by name; one that is not there is left out."""
+    return {name: int(number) for name, number in lines.findall(kernel_text(path))}

@@ -5,12 +5,12 @@ newest of all. Standard library only (the engine's Python).
 """
 
 import os
-import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
 from modelfleet_worker.words import Words, of_processes
@@ -41,14 +41,19 @@ class Word(IntEnum):
     CELLS = 12
 
 
-_WORDS = Word.CELLS + (len(DECODE_EDGES) + 1) * (len(PREFILL_EDGES) + 1) * _CELL_WORDS
+_FIRST_CELL = int(Word.CELLS)
+_COLUMNS = len(PREFILL_EDGES) + 1
+_WORDS = _FIRST_CELL + (len(DECODE_EDGES) + 1) * _COLUMNS * _CELL_WORDS
 
 
 class EngineCounts:
-    """The counts of one engine in this process. `record` runs at every step: it is kept short."""
+    """The counts of one engine in this process. `record` runs at every step, when the processor's caches hold what the
+    model needs, so each thing that it touches takes several times what it takes in a loop. It is kept short."""
 
     def __init__(self, folder: Path, engine: int) -> None:
         self._view = Words(folder / f"engine{engine}-{os.getpid()}", _WORDS, create=True).view
+        self._decode = self._prefill = -1
+        self._cell = _FIRST_CELL
 
     def sized(self, kv_tokens: int) -> None:
         """The engine's KV cache holds so many tokens."""
@@ -56,30 +61,31 @@ class EngineCounts:
 
     def record(self, scheduler: Any, iteration: Any) -> None:
         """What vLLM says after a step: its SchedulerStats and IterationStats, either may be None."""
-        if scheduler is not None:
-            self._present(scheduler)
-        if iteration is not None:
-            view = self._view
-            view[5] += iteration.prompt_token_stats.total
-            view[6] += iteration.num_generation_tokens
-            view[7] += iteration.num_preempted_reqs
-        if scheduler is not None and scheduler.iteration_details is not None:
-            self._step(scheduler.iteration_details, iteration)
-            scheduler.iteration_details = None  # else vLLM's own logger, which comes after us, prints a line a step
-
-    def _present(self, scheduler: Any) -> None:
         view = self._view
-        view[0] = time.monotonic_ns()
+        if iteration is not None:
+            view[6] += iteration.num_generation_tokens
+            if prompt := iteration.prompt_token_stats.total:  # most steps have none of these
+                view[5] += prompt
+            if preempted := iteration.num_preempted_reqs:
+                view[7] += preempted
+        if scheduler is None:
+            return
+        view[0] = monotonic_ns()
         view[1] = scheduler.num_running_reqs
         view[2] = scheduler.num_waiting_reqs + scheduler.num_skipped_waiting_reqs
         view[3] = round(scheduler.kv_cache_usage * _MICRO)
         prefix = scheduler.prefix_cache_stats
-        view[8] += prefix.queries
-        view[9] += prefix.hits
+        if prefix.queries:
+            view[8] += prefix.queries
+            view[9] += prefix.hits
         drafted = scheduler.spec_decoding_stats
         if drafted is not None:
             view[10] += drafted.num_draft_tokens
             view[11] += drafted.num_accepted_tokens
+        details = scheduler.iteration_details
+        if details is not None:
+            self._step(details, iteration)
+            scheduler.iteration_details = None  # else vLLM's own logger, which comes after us, prints a line a step
 
     def _step(self, details: Any, iteration: Any) -> None:
         """Counts a step in the cell of its composition. Its time is the gap between two tokens of a sequence that
@@ -89,13 +95,16 @@ class EngineCounts:
         gaps = iteration.inter_token_latencies_iter if iteration is not None else ()
         seconds = min(gaps) if gaps else details.elapsed_ms / 1000
         decode, prefill = details.num_generation_requests, details.num_ctx_tokens
-        row, column = bisect_left(DECODE_EDGES, decode), bisect_left(PREFILL_EDGES, prefill)
-        start = Word.CELLS + (row * (len(PREFILL_EDGES) + 1) + column) * _CELL_WORDS
-        view = self._view
+        if decode != self._decode or prefill != self._prefill:  # most steps are like the one before
+            row, column = bisect_left(DECODE_EDGES, decode), bisect_left(PREFILL_EDGES, prefill)
+            self._decode, self._prefill = decode, prefill
+            self._cell = _FIRST_CELL + (row * _COLUMNS + column) * _CELL_WORDS
+        view, start = self._view, self._cell
         view[start] += 1
         view[start + 1] += round(seconds * _MICRO)
         view[start + 2] += decode
-        view[start + 3] += prefill
+        if prefill:
+            view[start + 3] += prefill
 
 
 @dataclass(frozen=True)
@@ -161,10 +170,9 @@ def _seen(engine: int, files: Iterable[Any]) -> EngineSeen:
 
 def _cells(views: list[Any]) -> dict[tuple[int, int], Cell]:
     found = {}
-    columns = len(PREFILL_EDGES) + 1
-    for index in range((len(DECODE_EDGES) + 1) * columns):
-        start = Word.CELLS + index * _CELL_WORDS
+    for index in range((len(DECODE_EDGES) + 1) * _COLUMNS):
+        start = _FIRST_CELL + index * _CELL_WORDS
         steps, micro, decode, prefill = (sum(view[start + offset] for view in views) for offset in range(_CELL_WORDS))
         if steps:
-            found[divmod(index, columns)] = Cell(steps, micro / _MICRO, decode, prefill)
+            found[divmod(index, _COLUMNS)] = Cell(steps, micro / _MICRO, decode, prefill)
     return found
