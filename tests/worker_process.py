@@ -28,7 +28,8 @@ _PATIENCE_S = 30.0  # for what takes a moment; a test that needs it all has fail
 
 @dataclass(frozen=True)
 class EngineUnderTest:
-    """How a plan starts an engine. `tokens`: a stream of so many outlasts a drain's first steps."""
+    """How a plan starts an engine. `tokens`: a stream of `choices`, each of so many, outlasts a drain's first steps,
+    also where the machine stands still for some seconds."""
 
     python: str
     model: str
@@ -36,6 +37,7 @@ class EngineUnderTest:
     env: Mapping[str, str]
     tokens: int
     start_patience_s: float
+    choices: int = 1
 
 
 def stand_in(folder: Path, **knobs: str) -> EngineUnderTest:
@@ -56,7 +58,7 @@ def real_engine() -> EngineUnderTest:
     environment, model = engine.require_engine(cache_dir()), engine.require_model(cache_dir())
     args = ("--max-model-len=4096", "--enforce-eager", "--kv-cache-memory-bytes=64M")
     env = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    return EngineUnderTest(str(environment / "bin/python"), str(model), args, env, 4000, 240.0)
+    return EngineUnderTest(str(environment / "bin/python"), str(model), args, env, 4000, 240.0, choices=8)
 
 
 def plan_of(under_test: EngineUnderTest, **limits: float | str) -> dict[str, Any]:
@@ -119,11 +121,11 @@ class Worker:
     async def ended(self, outcome: str) -> float:
         return (await self.metrics())[f'modelfleet_worker_requests_total{{outcome="{outcome}"}}']
 
-    def stream(self, tokens: int) -> "aiohttp.client._RequestContextManager":
-        """A streamed chat completion of so many tokens."""
+    def stream(self, tokens: int, choices: int = 1) -> "aiohttp.client._RequestContextManager":
+        """A streamed chat completion of `choices`, each of so many tokens."""
         messages = [{"role": "user", "content": "hi"}]
         body = {"model": NAME, "messages": messages, "max_tokens": tokens, "ignore_eos": True, "stream": True}
-        body["stream_options"] = {"include_usage": True}
+        body |= {"stream_options": {"include_usage": True}} | ({"n": choices} if choices > 1 else {})
         timeout = aiohttp.ClientTimeout(total=None)
         return self.session.post(f"{self._http}/v1/chat/completions", json=body, timeout=timeout)
 

@@ -40,8 +40,8 @@ async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
         await _shows_its_work(worker)
         await judges_requests(worker)
         await _holds_a_session(worker)
-        await _counts_a_client_that_leaves(worker, under_test.tokens)
-        await _drains_while_it_streams(worker, under_test.tokens)
+        await _counts_a_client_that_leaves(worker, under_test)
+        await _drains_while_it_streams(worker, under_test)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ async def _has_touched(worker: Worker) -> bool:
     return (await worker.metrics())["modelfleet_worker_hold_touches_total"] >= 1
 
 
-async def _counts_a_client_that_leaves(worker: Worker, tokens: int) -> None:
-    async with worker.stream(tokens) as answer:
+async def _counts_a_client_that_leaves(worker: Worker, under_test: EngineUnderTest) -> None:
+    async with worker.stream(under_test.tokens, under_test.choices) as answer:
         await answer.content.readline()
         assert await worker.in_flight() == 1
         answer.close()
@@ -205,8 +205,9 @@ async def _ended_are(worker: Worker, **counts: int) -> bool:
     return {outcome: await worker.ended(outcome) for outcome in counts} == counts
 
 
-async def _drains_while_it_streams(worker: Worker, tokens: int) -> None:
-    async with worker.stream(tokens) as answer:
+async def _drains_while_it_streams(worker: Worker, under_test: EngineUnderTest) -> None:
+    tokens = under_test.tokens * under_test.choices
+    async with worker.stream(under_test.tokens, under_test.choices) as answer:
         await answer.content.readline()
         below = worker.below
         worker.terminate()
