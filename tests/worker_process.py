@@ -125,7 +125,7 @@ class Worker:
         """A streamed chat completion of `choices`, each of so many tokens."""
         messages = [{"role": "user", "content": "hi"}]
         body = {"model": NAME, "messages": messages, "max_tokens": tokens, "ignore_eos": True, "stream": True}
-        body |= {"stream_options": {"include_usage": True}} | ({"n": choices} if choices > 1 else {})
+        body |= {"stream_options": {"include_usage": True}, "n": choices}
         timeout = aiohttp.ClientTimeout(total=None)
         return self.session.post(f"{self._http}/v1/chat/completions", json=body, timeout=timeout)
 
@@ -210,6 +210,12 @@ def in_pod(folder: Path, name: str, uid: str) -> tuple[str, ...]:
     shutil.copy("/etc/hosts", hosts)
     script = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
     return ("unshare", "--mount", "--uts", "--", "sh", "-c", script, "sh", str(hosts), name)
+
+
+def own_shared_memory(folder: Path) -> tuple[str, ...]:
+    """What gives a worker a /dev/shm of its own, as a pod has it: the new `folder`, which shows what is left there."""
+    folder.mkdir()
+    return ("unshare", "--mount", "--", "sh", "-c", 'mount --bind "$0" /dev/shm && exec "$@"', str(folder))
 
 
 @asynccontextmanager

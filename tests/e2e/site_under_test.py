@@ -20,6 +20,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         if "{of}" in (folder / "cmdline").read_text() and int(folder.name) != os.getpid():
             os.kill(int(folder.name), {number:d})
+            print(folder.name)
 """
 
 
@@ -141,8 +142,8 @@ class Site:
         return self.kubectl("exec", pod, "-c", names.WORKER_CONTAINER, "--", "/usr/bin/python3", "-c", script)
 
     def signal(self, pod: str, of: str, number: int) -> None:
-        """Sends a signal to the processes of a pod whose command line has `of`."""
-        self.run_in_pod(pod, _SIGNAL.format(of=of, number=number))
+        """Sends a signal to the processes of a pod whose command line has `of`; there must be one."""
+        assert self.run_in_pod(pod, _SIGNAL.format(of=of, number=number)), f"no process of {pod} has {of}"
 
     def remove(self) -> None:
         """Deletes the namespace and its volumes, and waits."""

@@ -12,7 +12,17 @@ from goodput_contract import STRICT, judges_requests
 from modelfleet_worker.engine_numbers import WORK, numbers
 from modelfleet_worker.start_outlook import Phase
 from stand_in_engine import WORKER_TITLE
-from worker_process import EngineUnderTest, Worker, living, pid_titled, plan_of, real_engine, running_worker, stand_in
+from worker_process import (
+    EngineUnderTest,
+    Worker,
+    living,
+    own_shared_memory,
+    pid_titled,
+    plan_of,
+    real_engine,
+    running_worker,
+    stand_in,
+)
 
 HOLD_FILLERS, HOLD_FILLER_TOKENS = 10, 4000
 LARGEST_BLOCK_TOKENS = 128  # of vLLM on a CPU; on a GPU it is 16
@@ -52,8 +62,8 @@ async def test_an_engine_serves_listed_paths_and_finishes_a_stream_in_the_drain(
 async def test_a_killed_worker_process_becomes_a_failure_that_leaves_nothing_behind(
     under_test: EngineUnderTest, tmp_path: Path
 ) -> None:
-    shared_memory = set(os.listdir("/dev/shm"))
-    async with running_worker(tmp_path, plan_of(under_test)) as worker:
+    shared_memory = tmp_path / "shm"
+    async with running_worker(tmp_path, plan_of(under_test), own_shared_memory(shared_memory)) as worker:
         await worker.until_ready(under_test.start_patience_s)
         below = worker.below
         async with worker.stream(under_test.tokens) as answer:
@@ -66,7 +76,7 @@ async def test_a_killed_worker_process_becomes_a_failure_that_leaves_nothing_beh
         assert (said["reason"], said["phase"], said["exitCode"]) == ("EngineDied", "serving", 0)
         assert "worker" in said["message"]
         assert not living(below)
-    assert set(os.listdir("/dev/shm")) - shared_memory == set()
+    assert os.listdir(shared_memory) == []
 
 
 async def _is_ready_only_after_a_token(worker: Worker, patience_s: float) -> None:

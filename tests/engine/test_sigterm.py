@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from modelfleet_worker.supervisor import KILL_TIMEOUT_S, STOP_TIMEOUT_S
-from worker_process import Worker, living, plan_of, real_engine, running_worker
+from worker_process import Worker, living, own_shared_memory, plan_of, real_engine, running_worker
 
 pytestmark = [pytest.mark.thorough, pytest.mark.engine]
 BOUND_S = STOP_TIMEOUT_S + KILL_TIMEOUT_S
 PATIENCE_S = 200.0
 _SLOW_MACHINE_S = 15.0
-OWN_SHARED_MEMORY = ("unshare", "--mount", "--", "sh", "-c", 'mount --bind "$0" /dev/shm && exec "$@"')
-"""As a pod has it; a folder follows."""
 
 MOMENTS = {
     "while the API server imports": "INFO modelfleet-worker: starting",
@@ -32,8 +30,7 @@ MOMENTS = {
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_sigterm_ends_a_starting_engine(tmp_path: Path, moment: str) -> None:
     shared_memory = tmp_path / "shm"
-    shared_memory.mkdir()
-    inside = (*OWN_SHARED_MEMORY, str(shared_memory))
+    inside = own_shared_memory(shared_memory)
     async with running_worker(tmp_path, plan_of(real_engine(), propagation_s=3600), inside) as worker:
         await worker.until(lambda: _says(worker, MOMENTS[moment]), PATIENCE_S)
         below = worker.below

@@ -22,6 +22,7 @@ _SHAPES = (load.Shape(streams=8, tokens=2000), load.Shape(streams=32, tokens=200
 _SECONDS = float(os.environ.get("BENCH_OVERHEAD_SECONDS", "480"))
 """For each shape. With 0 no engine is started, and only what each layer takes alone is shown."""
 
+_PROCESSORS = len(os.sched_getaffinity(0))
 _FEWEST = 20
 """Good blocks of a shape. With fewer no bound is shown."""
 
@@ -57,7 +58,7 @@ def _results(shape: load.Shape, run: engines.Run, request_us: float) -> dict[str
         "blocks": len(figures.blocks(seen)),
         "late": int(seen.late.sum()),
         "unread": int((seen.unread & ~seen.late).sum()),
-        "processors": len(os.sched_getaffinity(0)),
+        "processors": _PROCESSORS,
         "loadAverage": os.getloadavg()[0],
     }
     print(section.measured(measured), flush=True)
@@ -74,7 +75,7 @@ def _bounds(shape: load.Shape, run: engines.Run, seen: figures.Windows, request_
         "supervisor_cores": run.supervisor_cores,
         "apart": {
             "requests": request_us / shape.tokens * sides["out"]["tokens_per_s"] / 1e6,
-            "supervisor": run.supervisor_cores / len(os.sched_getaffinity(0)),
+            "supervisor": run.supervisor_cores / _PROCESSORS,
         },
     }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import modelfleet_worker
 from benchmarks.overhead import load
-from benchmarks.overhead.figures import Noted
+from benchmarks.overhead.figures import PERIOD_S, Noted
 from modelfleet_worker import processes
 from worker_process import NAME, Worker, plan_of, real_engine, running_worker
 
@@ -27,15 +27,8 @@ _SWITCH = Path(__file__).with_name("layer_switch.py")
 _ENTRY_POINT = "[vllm.general_plugins]\nmodelfleet_layer_switch = layer_switch:install\n"
 _METADATA = "Metadata-Version: 2.1\nName: modelfleet-layer-switch\nVersion: 1\n"
 _PROMISE = {"digest": "0123456789ab", "objectives": [{"name": "bench", "ttft_s": 10.0, "tpot_s": 1.0}]}
-_ONE_PROCESS = "--distributed-executor-backend=vllm.v1.executor.uniproc_executor.UniProcExecutor"
-"""The model in the process of the engine's core, as vLLM has it on one GPU. Its default on CPU is a process more, and
-the two wait for each other by spinning: then the CPU time of each is that of all others too. With our worker the switch
-sets it, since a plan may not."""
 _ASKED_EVERY = {"/readyz": 2.0, "/metrics": 5.0, "/livez": 10.0}
 """The status port, as a cluster asks it: the kubelet's probes and the operator's samples; seconds."""
-PERIOD_S = 0.047
-"""A window's length: some steps, and no part of a second, so that what happens some times a second falls in all four
-windows of a block by turns."""
 _WARM_S = 5.0
 _AS_IN_A_POD = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "--")
 """The supervisor sees its own processes alone, as in a pod: it looks at all that /proc shows."""

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+PERIOD_S = 0.047
+"""A window's length: some steps, and no part of a second, so that what happens some times a second falls in all four
+windows of a block by turns."""
 _RESAMPLES = 5_000
 _SEED = 1
 CONFIDENCE = 0.95

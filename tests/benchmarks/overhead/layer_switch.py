@@ -29,7 +29,9 @@ from modelfleet_worker.pulse import Pulse
 
 FOLDER = "switches"
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
-"""Set here, since a plan may not: the model in the core's process, see engines.py."""
+"""The model in the process of the engine's core, as vLLM has it on one GPU; set here, since a plan may not. Its default
+on CPU is a process more, and the two wait for each other by spinning: then the CPU time of each is that of all others
+too."""
 _HOOKED = (
     (OutputProcessor, "add_request"),
     (OutputProcessor, "propagate_error"),

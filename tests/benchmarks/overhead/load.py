@@ -9,6 +9,7 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 _PROMPT_TOKENS = 16
 _TAIL_BYTES = 2000
@@ -103,13 +104,12 @@ async def steady(port: int, model: str, shape: Shape) -> AsyncIterator[Load]:
     """The load is on the server at `port` inside the block."""
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[None] = loop.create_future()
-    streams = [
-        _Stream(request(port, model, shape.tokens, number), shape.tokens, failed) for number in range(shape.streams)
-    ]
-    transports = []
+    streams, transports = [], []
     try:
-        for stream in streams:
-            transport, _ = await loop.create_connection(lambda one=stream: one, "127.0.0.1", port)  # type: ignore[misc]
+        for number in range(shape.streams):
+            made = partial(_Stream, request(port, model, shape.tokens, number), shape.tokens, failed)
+            transport, stream = await loop.create_connection(made, "127.0.0.1", port)
+            streams.append(stream)
             transports.append(transport)
         yield Load(streams, failed)
     finally:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.overhead.figures import percent
+from benchmarks.overhead.figures import PERIOD_S, percent
 
 _BOUND_PERCENT = 1.0
 _STEP_MS = 10.0
@@ -32,8 +32,8 @@ def _turned(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         "One engine behind supervisor, gate and plugin under a steady load of streams of"
         f" {' and '.join(str(run['shape']['tokens']) for run in runs)} tokens. Our layers in its processes are turned",
-        "in and out every 47 ms, in turns of in, out, out, in (one block). Out means: vLLM's own methods and stat"
-        " loggers alone, no details of steps from the engine's core, chunks straight to",
+        f"in and out every {1000 * PERIOD_S:g} ms, in turns of in, out, out, in (one block). Out means: vLLM's own"
+        " methods and stat loggers alone, no details of steps from the engine's core, chunks straight to",
         "uvicorn, no look at the event loop. In means all of them. The first two steps of each window are left out."
         " The status port is asked as the kubelet and the operator ask it all the time.",
         "The worker sees its own processes alone, as in a pod. The model is a tiny one and lives in the process of the"
