@@ -50,12 +50,13 @@ class GoodputPart(Part):
 
     async def watch(self) -> Failure:
         """Hands a changed promise on. Returns if the engine serves and told us nothing of the supervisor's request."""
-        silent = 0
+        silent, told = 0, False
         while silent < _MOST_SILENT:
             self._look()
             # The answer reaches the supervisor a moment before the engine's code around it has returned to the gate.
-            untold = self._around.progress.state is State.SERVING and not self._around.board.read().probes
-            silent = silent + 1 if untold else 0
+            serves = self._around.progress.state is State.SERVING
+            told = told or (serves and self._around.board.read().probes > 0)
+            silent = silent + 1 if serves and not told else 0
             await asyncio.sleep(_POLL_S)
         return _untold()
 

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -16,7 +17,7 @@ from modelfleet_worker.cgroup import Held, Host
 from modelfleet_worker.devices import Device, Devices, DevicesError, Xid
 from modelfleet_worker.engine_settings import engine_settings
 from modelfleet_worker.failure import Failure, Reason
-from modelfleet_worker.memory_box import BlackBox, counted, is_short
+from modelfleet_worker.memory_box import BlackBox, counted, spare_bytes
 from modelfleet_worker.memory_cause import Facts, account
 from modelfleet_worker.memory_check import check_devices, check_host, unavailable
 from modelfleet_worker.memory_log import Listener
@@ -29,7 +30,8 @@ from modelfleet_worker.waiting import in_thread
 
 PERIOD_S = 2.0
 KEPT_S = 300.0
-_LOOKS = 8  # in each period, at whether memory runs short
+_LOOKS = 8  # in each period at most, at whether memory runs short
+_FILL_BYTES_PER_S = 16 << 30  # what some threads touch in a second of a host's memory; none runs short unseen for less
 _KILLED_WHOLE = Failure(
     reason=Reason.ENGINE_DIED,
     message="The kernel killed the container for lack of memory.",
@@ -75,9 +77,9 @@ class Memory(Part):
         try:
             while True:
                 self._ring.append(await in_thread(self._sample))
-                for _ in range(_LOOKS):
-                    await asyncio.sleep(PERIOD_S / _LOOKS)
-                    self._foresee()
+                until_s = time.monotonic() + PERIOD_S
+                while (left_s := until_s - time.monotonic()) > 0:  # noqa: ASYNC110 (memory that fills has no event)
+                    await asyncio.sleep(min(left_s, max(self._foresee(), PERIOD_S / _LOOKS)))
         finally:
             self._box.clear()
 
@@ -113,14 +115,16 @@ class Memory(Part):
             xids=tuple(self._xids),
         )
 
-    def _foresee(self) -> None:
+    def _foresee(self) -> float:
         """Writes down what a kill of the whole container would have to be explained with, while memory is short: then
-        nobody is left to do it. Two small files are read for it."""
-        host, node = self._host.memory(), self._host.node()
-        if host is None or not is_short(host, node):
+        nobody is left to do it. Two small files are read for it. Gives the seconds for which it cannot become short."""
+        host = self._host.memory()
+        spare = inf if host is None else spare_bytes(host, self._host.node())
+        if spare > 0:
             self._box.clear()
-            return
-        self._box.keep(lambda: account(_KILLED_WHOLE, self._facts(counted(self._sample()))))
+        else:
+            self._box.keep(lambda: account(_KILLED_WHOLE, self._facts(counted(self._sample()))))
+        return spare / _FILL_BYTES_PER_S
 
     def _check(self) -> Failure | None:
         stated = self._around.plan.memory

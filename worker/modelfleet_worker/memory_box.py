@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from modelfleet_worker.cgroup import Memory, Node
@@ -44,11 +45,13 @@ class BlackBox:
             self._written_at_s = None
 
 
-def is_short(host: Memory, node: Node | None) -> bool:
-    """Whether the kernel may soon have to kill."""
-    if host.limit_bytes is not None and host.used_bytes - host.cache_bytes >= _SHORT_LIMIT * host.limit_bytes:
-        return True
-    return node is not None and node.available_bytes < _SHORT_NODE * node.total_bytes
+def spare_bytes(host: Memory, node: Node | None) -> float:
+    """What may still be taken before memory is short and the kernel may soon have to kill; infinite where nothing
+    limits it."""
+    of_node = inf if node is None else node.available_bytes - _SHORT_NODE * node.total_bytes
+    if host.limit_bytes is None:
+        return of_node
+    return min(of_node, _SHORT_LIMIT * host.limit_bytes - (host.used_bytes - host.cache_bytes))
 
 
 def counted(sample: Sample) -> Sample:

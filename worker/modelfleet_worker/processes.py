@@ -49,19 +49,19 @@ class Process:
 
 def below(root: int) -> list[Process]:
     """All living processes below `root`; a zombie is not living."""
-    children: dict[int, list[Process]] = {}
+    children: dict[int, list[tuple[int, str]]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(
                 OSError, ValueError, IndexError
             ):  # it ended meanwhile; a name may be cut in the middle of a character
-                process = _process(int(name), kernel_text(f"/proc/{name}/stat"))
-                children.setdefault(process.parent, []).append(process)
+                stat = kernel_text(f"/proc/{name}/stat")
+                children.setdefault(_parent(stat), []).append((int(name), stat))
     found, left = [], list(children.get(root, ()))
     while left:
-        process = left.pop()
-        left += children.get(process.pid, ())
-        found.append(process)
+        pid, stat = left.pop()
+        left += children.get(pid, ())
+        found.append(_process(pid, stat))
     return [process for process in found if process.state not in "ZX"]
 
 
@@ -142,7 +142,10 @@ def wanted_s(pid: int, root: Path = _PROC) -> float | None:
     return total_ns / 1e9
 
 
+def _parent(stat: str) -> int:
+    return int(stat[stat.rindex(")") + 4 :].split(maxsplit=1)[0])  # the name may hold blanks and brackets
+
+
 def _process(pid: int, stat: str) -> Process:
-    head, _, tail = stat.rpartition(")")  # the name may hold blanks and brackets
-    fields = tail.split()
-    return Process(pid, head.partition("(")[2], fields[0], int(fields[1]))
+    head, _, tail = stat.rpartition(")")
+    return Process(pid, head.partition("(")[2], tail.split(maxsplit=1)[0], _parent(stat))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,17 @@ MOST_QUEUED = 64
 START_S = 900.0
 """How long a start may take on a machine that others use too."""
 _PATIENCE_S = 300.0
+_LAYERS = 8
+"""Of a model whose first token takes long beside the few milliseconds between engine and client, as a GPU's does; with
+the tiny model's two those would decide one request in thirty."""
+_DEEPEN = """
+import sys
+from safetensors.torch import load_file, save_file
+tensors, layers = load_file(sys.argv[1] + "/model.safetensors"), int(sys.argv[3])
+for name in [name for name in tensors if ".layers.0." in name]:
+    tensors |= {name.replace(".layers.0.", f".layers.{number}."): tensors[name].clone() for number in range(2, layers)}
+save_file(tensors, sys.argv[2] + "/model.safetensors", {"format": "pt"})
+"""
 _ENTRY_POINT = "[vllm.general_plugins]\nmodelfleet_trace = engine_trace:install\n"
 _METADATA = "Metadata-Version: 2.1\nName: modelfleet-trace\nVersion: 1\n"
 
@@ -78,12 +90,22 @@ class BenchWorker:
         return {line["id"]: line for line in lines if line["promise"] == digest}
 
 
+def _deeper(real: EngineUnderTest, folder: Path) -> Path:
+    """The tiny model with its first layer again and again."""
+    shutil.copytree(real.model, folder)
+    subprocess.run([real.python, "-c", _DEEPEN, real.model, str(folder), str(_LAYERS)], check=True)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": _LAYERS}))
+    return folder
+
+
 @asynccontextmanager
 async def bench_worker(folder: Path) -> AsyncIterator[BenchWorker]:
     """Starts the worker; nothing of it is left afterwards."""
     real = real_engine()
     args = (*real.args, f"--max-num-queued-reqs={MOST_QUEUED}")
-    under_test = EngineUnderTest(real.python, real.model, args, real.env, real.tokens, real.start_patience_s)
+    model = _deeper(real, folder / "model")
+    under_test = EngineUnderTest(real.python, str(model), args, real.env, real.tokens, real.start_patience_s)
     code = folder / "worker" / "run" / "code"
     (code / "modelfleet_trace-1.dist-info").mkdir(parents=True)
     (code / "modelfleet_trace-1.dist-info" / "entry_points.txt").write_text(_ENTRY_POINT)

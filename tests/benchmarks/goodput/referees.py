@@ -17,8 +17,8 @@ from worker_process import NAME
 
 AIPERF_VERSION = "0.13.0"
 _AIPERF = f"aiperf-{AIPERF_VERSION}"
+_TOKENIZER = "modelfleet/tiny"
 _INPUT_TOKENS, _OUTPUT_TOKENS, _SPREAD = 1800, 40, 0.8
-_AIPERF_INPUT_TOKENS = 500  # by its own tokenizer, which makes fewer of a text than the tiny model's
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ async def aiperf(worker: BenchWorker, folder: Path, load: Load, limits: Limits) 
         "model": NAME,
         "url": f"http://127.0.0.1:{worker.port}",
         "endpoint-type": "completions",
-        "tokenizer": "builtin",  # a path it takes for a repository
-        "synthetic-input-tokens-mean": _AIPERF_INPUT_TOKENS,
-        "synthetic-input-tokens-stddev": _AIPERF_INPUT_TOKENS // 3,
+        "tokenizer": _TOKENIZER,
+        "synthetic-input-tokens-mean": _INPUT_TOKENS,
+        "synthetic-input-tokens-stddev": _INPUT_TOKENS // 3,
         "output-tokens-mean": _OUTPUT_TOKENS,
         "output-tokens-stddev": _OUTPUT_TOKENS // 3,
         "extra-inputs": "ignore_eos:true",
@@ -101,11 +101,22 @@ async def aiperf(worker: BenchWorker, folder: Path, load: Load, limits: Limits) 
     }
     command = [str(program), "profile", "--streaming", "--use-server-token-count", "--use-legacy-max-tokens"]
     command += [text for name, value in flags.items() for text in (f"--{name}", str(value))]
-    await _run(command, folder, {"HF_HUB_OFFLINE": "1", "HOME": str(folder)})
+    _put_in_hub_cache(Path(worker.model), folder / "hub")
+    await _run(command, folder, {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(folder / "hub"), "HOME": str(folder)})
     lines = [json.loads(line) for line in (output / "profile_export.jsonl").read_text().splitlines()]
     summary = json.loads((output / "profile_export_aiperf.json").read_text())
     good = (summary.get("good_request_count") or {}).get("avg") or 0
     return Verdict(round(good), tuple(map(_of_aiperf, lines)))
+
+
+def _put_in_hub_cache(model: Path, cache: Path) -> None:
+    """Makes `model` findable as _TOKENIZER without a network: aiperf takes a path for a repository's name, and the
+    tokenizer it brings has to be downloaded."""
+    repository, commit = cache / f"models--{_TOKENIZER.replace('/', '--')}", "0" * 40
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    (repository / "snapshots").mkdir()
+    (repository / "snapshots" / commit).symlink_to(model, target_is_directory=True)
 
 
 def _of_aiperf(line: Mapping[str, Any]) -> Seen:

@@ -11,7 +11,7 @@ from modelfleet.api.reasons import Reason as ApiReason
 from modelfleet.core.failures import pod_failure
 from modelfleet_worker.cgroup import Memory, Node
 from modelfleet_worker.failure import Failure, Reason
-from modelfleet_worker.memory_box import BlackBox, is_short
+from modelfleet_worker.memory_box import BlackBox, spare_bytes
 
 GIB = 1 << 30
 HOST = Memory(
@@ -33,17 +33,18 @@ ACCOUNT = Failure(
 
 
 @pytest.mark.parametrize(
-    ("host", "node", "short"),
+    ("host", "node", "spare"),
     [
-        pytest.param(HOST, NODE, False, id="file caches are given back"),
-        pytest.param(replace(HOST, cache_bytes=0), NODE, True, id="the limit is near"),
-        pytest.param(replace(HOST, cache_bytes=0, limit_bytes=None), NODE, False, id="no limit"),
-        pytest.param(HOST, replace(NODE, available_bytes=GIB), True, id="the node has next to nothing left"),
-        pytest.param(HOST, None, False, id="nothing is known of the node"),
+        pytest.param(HOST, NODE, 0.6 * GIB, id="file caches are given back"),
+        pytest.param(replace(HOST, cache_bytes=0), NODE, -0.4 * GIB, id="the limit is near"),
+        pytest.param(replace(HOST, limit_bytes=None), NODE, 28.08 * GIB, id="no limit but the node's"),
+        pytest.param(HOST, replace(NODE, available_bytes=GIB), -0.92 * GIB, id="the node has next to nothing left"),
+        pytest.param(HOST, None, 0.6 * GIB, id="nothing is known of the node"),
+        pytest.param(replace(HOST, limit_bytes=None), None, float("inf"), id="nothing limits it"),
     ],
 )
-def test_memory_is_short(host, node, short):
-    assert is_short(host, node) is short
+def test_what_is_spare_ends_before_the_kernel_kills(host, node, spare):
+    assert spare_bytes(host, node) == pytest.approx(spare)
 
 
 def test_an_account_is_written_once_a_second_and_cleared_when_it_was_not_needed(tmp_path: Path):
