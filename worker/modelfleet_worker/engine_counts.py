@@ -48,9 +48,12 @@ _WORDS = _FIRST_CELL + (len(DECODE_EDGES) + 1) * _COLUMNS * _CELL_WORDS
 
 class EngineCounts:
     """The counts of one engine in this process. `record` runs at every step, when the processor's caches hold what the
-    model needs, so each thing that it touches takes several times what it takes in a loop. It is kept short."""
+    model needs, so each thing that it touches takes several times what it takes in a loop. It is kept short.
 
-    def __init__(self, folder: Path, engine: int) -> None:
+    `by_sums`: a step without a note of what was in it is one in which all sequences decoded (vllm_core.py)."""
+
+    def __init__(self, folder: Path, engine: int, *, by_sums: bool = False) -> None:
+        self._by_sums = by_sums
         self._view = Words(folder / f"engine{engine}-{os.getpid()}", _WORDS, create=True).view
         self._decode = self._prefill = -1
         self._cell = _FIRST_CELL
@@ -83,18 +86,19 @@ class EngineCounts:
             view[10] += drafted.num_draft_tokens
             view[11] += drafted.num_accepted_tokens
         details = scheduler.iteration_details
-        if details is not None:
-            self._step(details, iteration)
-            scheduler.iteration_details = None  # else vLLM's own logger, which comes after us, prints a line a step
+        gaps = iteration.inter_token_latencies_iter if iteration is not None else ()
+        if details is None:
+            if self._by_sums and gaps:
+                self._step(min(gaps), len(gaps), 0)
+            return
+        scheduler.iteration_details = None  # else vLLM's own logger, which comes after us, prints a line a step
+        if not details.is_dummy:
+            seconds = min(gaps) if gaps else details.elapsed_ms / 1000
+            self._step(seconds, details.num_generation_requests, details.num_ctx_tokens)
 
-    def _step(self, details: Any, iteration: Any) -> None:
+    def _step(self, seconds: float, decode: int, prefill: int) -> None:
         """Counts a step in the cell of its composition. Its time is the gap between two tokens of a sequence that
         decoded in it and in the one before, by the engine's clock; without such a sequence what the engine waited."""
-        if details.is_dummy:
-            return
-        gaps = iteration.inter_token_latencies_iter if iteration is not None else ()
-        seconds = min(gaps) if gaps else details.elapsed_ms / 1000
-        decode, prefill = details.num_generation_requests, details.num_ctx_tokens
         if decode != self._decode or prefill != self._prefill:  # most steps are like the one before
             row, column = bisect_left(DECODE_EDGES, decode), bisect_left(PREFILL_EDGES, prefill)
             self._decode, self._prefill = decode, prefill

@@ -1,7 +1,8 @@
-"""Our half inside vLLM's engine core: what was in a step is counted without a look at each sequence, where all decode.
+"""Our half inside vLLM's engine core: where all sequences decode, a step is left without a note of what was in it.
 
-The core counts it because we ask for it (`--enable-logging-iteration-details`), between two steps, when nothing else
-runs: a loop over all sequences that takes longer than everything else of ours. vLLM calls `install` in each of its
+vLLM makes that note because we ask for it (`--enable-logging-iteration-details`), with a loop over all sequences and a
+message that grows, between two steps, when nothing else runs: longer than everything else of ours. Where one API server
+is told of every step, it knows such a step by the tokens that come of it. vLLM calls `install` in each of its
 processes; in those that have no core it does nothing. Standard library only (the engine's Python).
 """
 
@@ -9,9 +10,10 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-_NAME = "compute_iteration_details"
+_NAME = "capture_iteration_details"
 
 
 def install() -> None:
@@ -21,24 +23,35 @@ def install() -> None:
 
 
 def _hasten() -> None:
-    core, kinds = sys.modules.get("vllm.v1.engine.core"), sys.modules.get("vllm.v1.utils")
-    plain, details = getattr(core, _NAME, None), getattr(kinds, "IterationDetails", None)
-    if plain is not None and details is not None and not hasattr(plain, "__wrapped__"):
-        setattr(core, _NAME, hastened(plain, details))
+    core = getattr(sys.modules.get("vllm.v1.engine.core"), "EngineCore", None)
+    plain = getattr(core, _NAME, None)
+    if plain is not None and plain.__module__ != __name__:
+        setattr(core, _NAME, hastened(plain))
 
 
-def hastened(plain: Callable[[Any], Any], details: Callable[[int, int, int, int], Any]) -> Callable[[Any], Any]:
-    """Says the same as vLLM's `plain`. A sequence is in its prompt if it is new or has no token yet; where none is,
-    `details` makes the answer. Where a scheduler's output is not as we know it, `plain` answers."""
+def one_api_server(config: Any) -> bool:
+    """Whether every step is told to the same API server. False for a vLLM that does not say."""
+    return getattr(config.parallel_config, "_api_process_count", 0) == 1
+
+
+def hastened(plain: Callable[[Any, Any], AbstractContextManager[Any]]) -> Callable[[Any, Any], Any]:
+    """vLLM's `plain`, a method of its core, but for steps in which all sequences decode. A sequence is in its prompt if
+    it is new or has no token yet. Where a scheduler's output is not as we know it, `plain` answers."""
+    nothing = nullcontext()
 
     @functools.wraps(plain)
-    def compute_iteration_details(scheduled: Any) -> Any:
-        try:
-            prompt = scheduled.scheduled_new_reqs or 0 in scheduled.scheduled_cached_reqs.num_output_tokens
-            if not prompt and scheduled.scheduled_encoder_input_stats is None:
-                return details(0, 0, len(scheduled.num_scheduled_tokens), scheduled.total_num_scheduled_tokens)
-        except AttributeError:
-            pass
-        return plain(scheduled)
+    def capture_iteration_details(core: Any, scheduled: Any) -> Any:
+        if scheduled is not None and one_api_server(core.vllm_config) and _decodes(scheduled):
+            return nothing
+        return plain(core, scheduled)
 
-    return compute_iteration_details
+    capture_iteration_details.__module__ = __name__
+    return capture_iteration_details
+
+
+def _decodes(scheduled: Any) -> bool:
+    try:
+        prompt = scheduled.scheduled_new_reqs or 0 in scheduled.scheduled_cached_reqs.num_output_tokens
+        return not prompt and scheduled.scheduled_encoder_input_stats is None
+    except AttributeError:
+        return False

@@ -20,6 +20,7 @@ from modelfleet_worker import hold, ledger
 from modelfleet_worker.engine_counts import EngineCounts
 from modelfleet_worker.gate_state import FOLDER_VARIABLE
 from modelfleet_worker.recent_inputs import RecentInputs
+from modelfleet_worker.vllm_core import one_api_server
 
 
 class GoodputStatLogger(AggregateStatLoggerBase):  # type: ignore[misc]  # vLLM is in the engine's Python alone
@@ -28,7 +29,8 @@ class GoodputStatLogger(AggregateStatLoggerBase):  # type: ignore[misc]  # vLLM 
     def __init__(self, vllm_config: Any, engine_indexes: list[int]) -> None:
         self._config = vllm_config
         folder = Path(os.environ[FOLDER_VARIABLE])
-        self._engines = {index: EngineCounts(folder, index) for index in engine_indexes}
+        by_sums = one_api_server(vllm_config)
+        self._engines = {index: EngineCounts(folder, index, by_sums=by_sums) for index in engine_indexes}
         _hook()
 
     def log_engine_initialized(self) -> None:

@@ -33,6 +33,7 @@ _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 on CPU is a process more, and the two wait for each other by spinning: then the CPU time of each is that of all others
 too."""
 _HOOKED = (
+    (EngineCore, "capture_iteration_details"),
     (OutputProcessor, "add_request"),
     (OutputProcessor, "propagate_error"),
     (IterationStats, "update_from_finished_request"),

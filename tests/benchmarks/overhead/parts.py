@@ -126,6 +126,7 @@ def _step_us(streams: int) -> dict[str, float]:
     from modelfleet_worker import vllm_core
     from modelfleet_worker.vllm_plugin import GoodputStatLogger
 
+    plain = EngineCore.capture_iteration_details
     vllm_core.install()
     ids = [f"cmpl-{number:032x}-0" for number in range(streams)]
     cached = CachedRequestData(
@@ -145,13 +146,14 @@ def _step_us(streams: int) -> dict[str, float]:
         scheduled_encoder_input_stats=None,
     )
     settings = SimpleNamespace(enable_logging_iteration_details=False)
-    core = SimpleNamespace(vllm_config=SimpleNamespace(observability_config=settings), log_stats=True, scheduler=None)
+    config = SimpleNamespace(observability_config=settings, parallel_config=SimpleNamespace(_api_process_count=1))
+    core = SimpleNamespace(vllm_config=config, log_stats=True, scheduler=None)
     outputs = [EngineCoreOutput(request_id=one, new_token_ids=[5]) for one in ids]
     told = EngineCoreOutputs(outputs=outputs, scheduler_stats=SchedulerStats())
     encoder, decoder = MsgpackEncoder(), MsgpackDecoder(EngineCoreOutputs)
 
-    def step() -> None:
-        with EngineCore.capture_iteration_details(core, scheduled) as details:
+    def step(capture: Any) -> None:
+        with capture(core, scheduled) as details:
             pass
         EngineCore._attach_iteration_details(core, {0: told}, details)
         encoder.encode(told)
@@ -160,19 +162,13 @@ def _step_us(streams: int) -> dict[str, float]:
         parts = encoder.encode(told)
         return _least_us(lambda: decoder.decode(parts))
 
-    core_us, api_us = -_least_us(step), -decoded()
+    core_us, api_us = -_least_us(lambda: step(plain)), -decoded()
     settings.enable_logging_iteration_details = True
-    core_us, api_us = core_us + _least_us(step), api_us + decoded()
-    logger = GoodputStatLogger(SimpleNamespace(), [0])
+    core_us, api_us = core_us + _least_us(lambda: step(EngineCore.capture_iteration_details)), api_us + decoded()
+    logger = GoodputStatLogger(config, [0])
     seen = IterationStats()
     seen.num_generation_tokens, seen.inter_token_latencies_iter = streams, [0.01] * streams
-    details = told.scheduler_stats.iteration_details
-
-    def record() -> None:
-        told.scheduler_stats.iteration_details = details
-        logger.record(told.scheduler_stats, seen)
-
-    return {"core": core_us, "api": api_us + _least_us(record)}
+    return {"core": core_us, "api": api_us + _least_us(lambda: logger.record(told.scheduler_stats, seen))}
 
 
 if __name__ == "__main__":

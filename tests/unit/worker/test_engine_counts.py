@@ -68,6 +68,21 @@ def test_a_step_without_a_decoding_sequence_takes_what_the_engine_waited(counts:
     assert seen(tmp_path).cells == {(3, 2): Cell(1, 0.03, 3, 70)}
 
 
+def test_a_step_of_which_nothing_is_told_is_one_of_decodes_by_the_tokens_that_came_of_it(tmp_path: Path) -> None:
+    counts = EngineCounts(tmp_path, 0, by_sums=True)
+    counts.record(scheduler(iteration_details=None), iteration(0.02, 0.025))
+    counts.record(scheduler(iteration_details=None), iteration())
+    counts.record(scheduler(iteration_details=None), None)
+    assert seen(tmp_path).cells == {(2, 0): Cell(1, 0.02, 2, 0)}
+
+
+def test_with_several_api_servers_a_step_of_which_nothing_is_told_is_left_out(
+    counts: EngineCounts, tmp_path: Path
+) -> None:
+    counts.record(scheduler(iteration_details=None), iteration(0.02, 0.025))
+    assert seen(tmp_path).cells == {}
+
+
 def test_a_dummy_step_of_a_data_parallel_rank_is_none(counts: EngineCounts, tmp_path: Path) -> None:
     stats = scheduler()
     stats.iteration_details.is_dummy = True
