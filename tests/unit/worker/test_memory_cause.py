@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from modelfleet_worker.cgroup import Held, Memory
-from modelfleet_worker.devices import Device, Xid
+from modelfleet_worker.devices import Device
 from modelfleet_worker.diagnosis import Evidence
 from modelfleet_worker.engine_settings import engine_settings
 from modelfleet_worker.failure import LIMIT_BYTES, Failure
@@ -259,7 +259,32 @@ def test_a_start(seen, lines, reason, words):
             id="in a container torch lists itself under a number: that is nobody else",
         ),
         pytest.param(
-            {**ALONE, "xids": (Xid("GPU-6c1b", 48),)}, [DIED], "AcceleratorFaulty", "XID 48", id="a fault of the device"
+            {**KILLED, "ring": (Sample(at_s=1, host=host(kills=5)),), "after": Sample(at_s=62, host=host(kills=5))},
+            [WORKER_KILLED],
+            "EngineDied",
+            "no kill for lack of memory was counted in the container just then, so somebody sent it",
+            id="a kill by somebody, long after the kernel killed something else",
+        ),
+        pytest.param(
+            {**KILLED, "ring": (Sample(at_s=1, host=host(kills=5)),), "after": Sample(at_s=62, host=host(kills=5))},
+            ["AssertionError: x", "EngineCore encountered a fatal error.", DIED],
+            "EngineDied",
+            "x.",
+            id="a bug, long after the kernel killed something else",
+        ),
+        pytest.param(
+            KILLED,
+            ["OSError: No space left on device: '/tmp/x'", "EngineCore encountered a fatal error.", DIED],
+            "DiskFull",
+            "",
+            id="words that tell the cause, just after the kernel killed something else",
+        ),
+        pytest.param(
+            KILLED,
+            ["BrokenPipeError: x"],
+            "HostOutOfMemory",
+            "",
+            id="words that tell none, just after the kernel killed",
         ),
         pytest.param(
             CPU, ["AssertionError: x", "EngineCore encountered a fatal error.", DIED], "EngineDied", "x.", id="a bug"
