@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -38,6 +39,7 @@ _KILLED_WHOLE = Failure(
     reason=Reason.ENGINE_DIED,
     message="The kernel killed the container for lack of memory.",
     remedy="Raise the class's hostPerAccelerator.memory.",
+    exit_code=-signal.SIGKILL,
     phase=State.SERVING,
 )
 _OPEN_S = 120.0  # a driver that nobody uses yet first wakes its devices, one by one

@@ -2,7 +2,7 @@
 
 | what is seen | the reason |
 | --- | --- |
-| no words tell why, and a device of the engine is lost or broken, or just had a critical XID | AcceleratorFaulty |
+| a device of the engine is lost or broken, or just had a critical XID | AcceleratorFaulty |
 | the engine refused its share of the memory, and others hold what is missing | ForeignMemory |
 | the same, and they do not | MemoryFractionTooHigh |
 | killed by signal 9, a kill for lack of memory was just counted, others hold much of the container's | ForeignMemory |
@@ -15,6 +15,7 @@
 | the same, while weights were loaded, or where nothing tells of others | EngineOutOfMemory |
 | else | the given one |
 
+A fault of a device is the cause only where no words tell one, and the kernel did not just kill for lack of memory.
 An end that no words tell counts as a kill by signal 9 if one for lack of memory was just counted: what was killed may
 have been a process whose exit code nobody got.
 A long prompt is blamed only with its mechanism. A correction goes only with what the plan is to blame for.
@@ -114,7 +115,7 @@ def account(failure: Failure, facts: Facts) -> Failure:
 
 def _faulty(failure: Failure, facts: Facts) -> Failure | None:
     """A fault of a device, where nothing better tells why the engine ended."""
-    if failure.reason not in _UNTOLD:
+    if failure.reason not in _UNTOLD or (_is_killed(failure, facts) and facts.late_oom_kills > 0):
         return None
     left = facts.after.devices[: facts.settings.devices] if facts.after is not None else ()
     xids = [xid for xid in facts.xids if facts.ended_at_s - xid.at_s <= _JUST_BEFORE_S and _is_used(xid.device, facts)]
@@ -155,7 +156,7 @@ def _refused_share(failure: Failure, facts: Facts) -> Failure | None:
 
 
 def _killed(failure: Failure, facts: Facts) -> Failure | None:
-    killed = _KILLED in (failure.exit_code, facts.said.worker_code)
+    killed = _is_killed(failure, facts)
     if facts.late_oom_kills <= 0:
         return _by_somebody(failure, facts, killed) if killed or facts.said.silent else None
     if not killed and not facts.said.silent and failure.reason not in _UNTOLD:
@@ -166,6 +167,10 @@ def _killed(failure: Failure, facts: Facts) -> Failure | None:
     if foreign is not None:
         return taken_by(foreign, kill)
     return _spike(facts, kill) or _host(facts, kill)
+
+
+def _is_killed(failure: Failure, facts: Facts) -> bool:
+    return _KILLED in (failure.exit_code, facts.said.worker_code)
 
 
 def _by_somebody(failure: Failure, facts: Facts, killed: bool) -> Failure | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from modelfleet_worker.cgroup import Held, Memory
-from modelfleet_worker.devices import Device
+from modelfleet_worker.devices import Device, Xid
 from modelfleet_worker.diagnosis import Evidence
 from modelfleet_worker.engine_settings import engine_settings
 from modelfleet_worker.failure import LIMIT_BYTES, Failure
@@ -271,6 +271,13 @@ def test_a_start(seen, lines, reason, words):
             "EngineDied",
             "x.",
             id="a bug, long after the kernel killed something else",
+        ),
+        pytest.param(
+            {**KILLED, "xids": (Xid("", 79, 1.0),)},
+            [WORKER_KILLED],
+            "HostOutOfMemory",
+            "",
+            id="a kill by the kernel, whatever a device did just before",
         ),
         pytest.param(
             KILLED,

@@ -100,6 +100,29 @@ async def test_what_is_written_before_a_kill_of_the_container_asks_no_driver(
     assert stuck.asked == 1
 
 
+async def test_a_kill_that_the_kernel_counted_is_told_without_a_driver_that_hangs(
+    tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modelfleet_worker.memory._ANSWER_S", 0.05)
+    memory = part(tmp_path, "h100-idle")
+    monkeypatch.setattr(memory._host, "memory", lambda: HOST)
+    await memory.check()
+    memory._driver = Driver(stuck)
+    monkeypatch.setattr(memory._host, "memory", lambda: replace(HOST, anonymous_bytes=0, oom_kills=1))
+    assert (await memory.explain(replace(DIED, exit_code=-9))).reason is Reason.HOST_OUT_OF_MEMORY
+
+
+@pytest.mark.looptime
+async def test_a_driver_that_hangs_before_the_start_makes_the_accelerators_unavailable(
+    tmp_path: Path, stuck: Stuck
+) -> None:
+    memory = part(tmp_path, "h100-idle")
+    memory._open = lambda: stuck
+    failure = await memory.check()
+    assert failure is not None
+    assert (failure.reason, "not answered for 120 s" in failure.message) == (Reason.ACCELERATOR_UNAVAILABLE, True)
+
+
 @pytest.mark.looptime
 async def test_memory_is_looked_at_while_the_driver_hangs(
     tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
