@@ -47,7 +47,8 @@ class RecordedNvml:
 
     def _answer(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if name == "nvmlDeviceGetHandleByIndex":
-            return str(args[0])
+            handle = str(args[0])
+            return self._told(self._session["calls"].get(name, {}).get(handle, {"gives": handle}))
         if name == "nvmlDeviceGetMigDeviceHandleByIndex":
             return self._slice(f"{args[0]}/{args[1]}")
         if name in ("nvmlEventSetCreate", "nvmlDeviceRegisterEvents"):
@@ -88,13 +89,18 @@ def record() -> dict[str, Any]:
     """A session of this machine's devices. Raises pynvml.NVMLError where there is none."""
     pynvml.nvmlInit()
     count = pynvml.nvmlDeviceGetCount()
-    handles = {str(index): pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)}
+    handles, given = {}, {}
+    for index in range(count):
+        found = _recorded(pynvml.nvmlDeviceGetHandleByIndex, index, raw=True)
+        given[str(index)] = {"gives": str(index)} if "gives" in found else found
+        handles |= {str(index): found["gives"]} if "gives" in found else {}
     for index, whole in list(handles.items()):
         for place in range(_recorded(pynvml.nvmlDeviceGetMaxMigDeviceCount, whole).get("gives", 0)):
             found = _recorded(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, whole, place, raw=True)
             if "gives" in found:
                 handles[f"{index}/{place}"] = found["gives"]
     calls: dict[str, Any] = {"nvmlInit": {"gives": None}, "nvmlDeviceGetCount": {"gives": count}}
+    calls["nvmlDeviceGetHandleByIndex"] = given
     for name in _OF_DEVICE:
         calls[name] = {key: _recorded(_function(name), handle) for key, handle in handles.items()}
     return {"source": pynvml.nvmlSystemGetDriverVersion(), "calls": calls}

@@ -28,7 +28,7 @@ def parts(around: Around) -> tuple[Part, ...]:
     """All parts of a worker."""
     return (
         _Files(around.plan),
-        Memory(around),
+        Memory(around.plan, around.progress, around.termination_log, around.board.folder),
         *((CompiledPart(around, around.plan.compiled, engine_python(around.plan)),) if around.plan.compiled else ()),
         StartProgress(around),
         DrainEntrance(around.drain, around.board, around.plan.limits.drain_token_sha256),

@@ -32,7 +32,7 @@ class Holder:
 class Device:
     """One accelerator, or one MIG slice, at one moment. `usable_bytes` is its memory without what the driver keeps for
     itself. `holders` is None where the driver tells no processes. `ecc_uncorrected` counts uncorrectable memory errors
-    since the driver was loaded; None where there is no ECC, or no right to read it."""
+    since the driver was loaded; None where there is no ECC, or no right to read it. One that is lost tells no uuid."""
 
     index: int
     name: str
@@ -54,10 +54,12 @@ class Device:
 
 @dataclass(frozen=True)
 class Xid:
-    """A critical error that the driver reported, by NVIDIA's number for it."""
+    """A critical error that the driver reported, by NVIDIA's number for it. `device` is the uuid of the whole device,
+    empty where it does not tell one any more. `at_s` is when it was heard of, by the monotonic clock."""
 
     device: str
     number: int
+    at_s: float
 
 
 class DevicesError(Exception):

@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from modelfleet_worker import command, group, processes, starting
 from modelfleet_worker.assembly import check_files, engine_python
@@ -18,25 +20,35 @@ from modelfleet_worker.frozen import frozen
 from modelfleet_worker.interfaces import interface_of
 from modelfleet_worker.link import BEAT_S, Link, LinkLostError, connect
 from modelfleet_worker.member import Member, engine_args, engine_environment
+from modelfleet_worker.memory import Memory
 from modelfleet_worker.plan import Plan
 from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress, State
-from modelfleet_worker.status import served
+from modelfleet_worker.status import PartsPage, StatePage, served
 from modelfleet_worker.supervisor import KILL_TIMEOUT_S, STOP_TIMEOUT_S, Places
 from modelfleet_worker.waiting import first, in_thread
+from modelfleet_worker.watching import explained, watchers
 
 _RETRY_S = 0.5
 _log = logging.getLogger(__name__)
 
 
 class Follower:
-    """One member, from start to end. Its leader says when to start and when all is done."""
+    """One member, from start to end. Its leader says when to start and when all is done.
+
+    Of the leader's parts it has the one that looks after memory, since that is each node's own.
+    """
 
     def __init__(self, plan: Plan, member: Member, places: Places) -> None:
         self._plan, self._member, self._places = plan, member, places
         now_s = time.monotonic()
         self._deadline_s = now_s + plan.limits.start_deadline_s
         self._progress = Progress(now_s)
+        self._memory = Memory(plan, self._progress, places.termination_log, places.runtime)
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(StatePage(self._progress))
+        self._registry.register(PartsPage((self._memory,)))
+        self._engine: Engine | None = None
         self._stop = asyncio.Event()
         self._waits_for = f"{member.leader} was not asked yet"
         self._leader = ("", "")  # its node and its address
@@ -62,7 +74,7 @@ class Follower:
         found: list[Failure | None] = []
 
         async def look() -> None:
-            found.append(await in_thread(check_files, self._plan))
+            found.append(await in_thread(check_files, self._plan) or await self._memory.check())
 
         limits = self._plan.limits
         if await first(limits.start_deadline_s, self._stop.wait(), look()) is None:
@@ -146,31 +158,32 @@ class Follower:
         hearing = asyncio.ensure_future(self._hear(link))
         still = asyncio.ensure_future(frozen())
         try:
-            came = await first(None, _wait(hearing), engine.ended(), _wait(still), self._outstays(link))
-            if came == 1:  # the leader's word counts more: its end may be why our engine ended
-                await first(group.LAST_WORDS_S, _wait(hearing))
+            async with watchers((self._memory,)):
+                came = await first(None, _wait(hearing), engine.ended(), _wait(still), self._outstays(link))
+                if came == 1:  # the leader's word counts more: its end may be why our engine ended
+                    await first(group.LAST_WORDS_S, _wait(hearing))
             if hearing.done():
                 return hearing.result()
             if came == 3:
                 _log.warning("the leader is not done; this member may not wait for it any longer")
                 return None
-            return self._tell(link, engine, still.result() if came == 2 else "")
+            failure = await self._account(engine, still.result() if came == 2 else "")
+            if hearing.done():  # so does what it said meanwhile
+                return hearing.result()
+            link.say("failed", reason=failure.reason, message=failure.message, remedy=failure.remedy)
+            return failure
         finally:
             hearing.cancel()
             still.cancel()
 
-    def _tell(self, link: Link, engine: Engine, hangs: str) -> Failure:
-        """Our own failure, which the leader hears."""
+    async def _account(self, engine: Engine, hangs: str) -> Failure:
+        """Our own failure."""
         state = self._progress.state
         self._progress.state = State.GONE
         if hangs:
-            failure = group.hung(hangs)
-            link.say("failed", reason=failure.reason, message=failure.message, remedy=failure.remedy)
-            return failure
+            return group.hung(hangs)
         processes.kill_descendants(KILL_TIMEOUT_S)
-        failure = engine.failure(state)
-        link.say("failed", reason=failure.reason, message=failure.message, remedy=failure.remedy)
-        return failure
+        return await explained(engine.failure(state), (self._memory,))
 
     async def _hear(self, link: Link) -> Failure | None:
         """Follows the leader's state. Returns None when it is done, or why the group ended."""
@@ -187,10 +200,12 @@ class Follower:
                 self._follow(State(said["state"]))
 
     def _follow(self, state: State) -> None:
-        if state is State.GONE or state is self._progress.state:
+        if State.GONE in (state, self._progress.state) or state is self._progress.state:
             return  # how it ended, the leader tells apart
         if self._progress.phase is not None and state is State.SERVING:
             self._progress.enter(None, time.monotonic())
+            if self._engine is not None:
+                self._engine.serves()
             _log.info("the leader serves: rank %d takes part", self._member.rank)
         self._progress.state = state
 
@@ -207,9 +222,9 @@ class Follower:
         base = command.base_environment(self._plan, str(self._places.scratch), os.environ)
         env = base | engine_environment(self._member, self._plan.env, interface_of)
         _log.info("starting %s", " ".join(argv))
-        engine = Engine(argv, env, str(self._places.scratch))
+        self._engine = Engine(argv, env, str(self._places.scratch), [self._memory.heard])
         self._progress.enter(Phase.BOOT, time.monotonic())
-        return engine
+        return self._engine
 
     def _status_port(self) -> AbstractAsyncContextManager[None]:
         app = web.Application()
@@ -230,9 +245,7 @@ class Follower:
         return self._answer(self._progress.state is State.SERVING)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        lines = ["# TYPE modelfleet_worker_state gauge"]
-        lines += [f'modelfleet_worker_state{{state="{one}"}} {int(one is self._progress.state)}.0' for one in State]
-        return web.Response(text="\n".join([*lines, ""]))
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     def _answer(self, good: bool) -> web.Response:
         phase = self._progress.phase

@@ -178,6 +178,7 @@ class Members(Part):
 
     def __init__(self, around: Around, member: Member, lead: Lead) -> None:
         self._around, self._member, self._lead = around, member, lead
+        self._came_first: Failure | None = None
         self._until_s = time.monotonic() + around.plan.limits.start_deadline_s - _BEFORE_DEADLINE_S
 
     async def check(self) -> Failure | None:
@@ -204,9 +205,10 @@ class Members(Part):
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._lead.lost()
+        self._came_first = self._lead.failure  # what comes from now on may only come of our own end
 
-    def explain(self, failure: Failure) -> Failure:
-        return self._lead.failure or failure
+    async def explain(self, failure: Failure) -> Failure:
+        return self._came_first or failure
 
     def released(self) -> None:
         self._lead.leave()

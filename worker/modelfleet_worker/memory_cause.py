@@ -2,19 +2,22 @@
 
 | what is seen | the reason |
 | --- | --- |
-| a critical XID of a device | AcceleratorFaulty |
+| a device of the engine is lost or broken, or just had a critical XID | AcceleratorFaulty |
 | the engine refused its share of the memory, and others hold what is missing | ForeignMemory |
 | the same, and they do not | MemoryFractionTooHigh |
-| killed by signal 9, a kill for lack of memory is counted, and others hold much of the container's | ForeignMemory |
+| killed by signal 9, a kill for lack of memory was just counted, others hold much of the container's | ForeignMemory |
 | the same, they do not, and a long prompt with a mechanism was worked on | LongPromptSpike |
 | the same, and nothing of that | HostOutOfMemory |
-| killed by signal 9, and no such kill is counted | the given one; the sentence says that somebody sent it |
+| killed by signal 9, and no such kill was counted then | the given one; the sentence says that somebody sent it |
 | the allocator gave up, and others hold memory of the device | ForeignMemory |
 | the same, they do not, and a long prompt with a mechanism was worked on | LongPromptSpike |
 | the same, the driver showed that nobody else holds any, in the warm-up or while it served | MemoryFractionTooHigh |
 | the same, while weights were loaded, or where nothing tells of others | EngineOutOfMemory |
 | else | the given one |
 
+A fault of a device is the cause only where no words tell one, and the kernel did not just kill for lack of memory.
+An end that no words tell counts as a kill by signal 9 if one for lack of memory was just counted: what was killed may
+have been a process whose exit code nobody got.
 A long prompt is blamed only with its mechanism. A correction goes only with what the plan is to blame for.
 """
 
@@ -22,10 +25,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from modelfleet_worker.devices import Xid
+from modelfleet_worker.devices import Device, Xid
 from modelfleet_worker.engine_settings import EngineSettings
 from modelfleet_worker.failure import Failure, Reason
-from modelfleet_worker.memory_check import as_json, remedy_of, taken_by, too_high
+from modelfleet_worker.memory_check import as_json, in_trouble, remedy_of, taken_by, too_high
 from modelfleet_worker.memory_log import Mechanism, Said
 from modelfleet_worker.memory_samples import (
     HOST_TOLERANCE_BYTES,
@@ -44,6 +47,8 @@ _LONG_SHARE = 0.5  # of the longest prompt that the engine takes: a prompt from 
 _LONG_TOKENS = 4096  # where the plan does not say the context
 _KV_SHARE = 0.1
 _NEAR = 5  # samples before a death that tell of it
+_JUST_BEFORE_S = 60.0  # a fault or a kill from before that is none of this death's: an engine ends within seconds of it
+_UNTOLD = (Reason.ENGINE_DIED, Reason.ENGINE_START_FAILED, Reason.ENGINE_START_TIMEOUT)  # no words tell the cause
 _WARM_UP = re.compile(r"warming up|in capture_model|in capture_graph|lowering max_num_seqs or gpu_memory_utilization")
 _BY_TOKENS = {Mechanism.PROMPT_LOGPROBS, Mechanism.CONTEXT_WORKSPACE}
 _RAISE_HOST = "Raise the class's hostPerAccelerator.memory, or see what else runs in the container."
@@ -70,14 +75,32 @@ class Facts:
     @property
     def oom_kills(self) -> int:
         """Processes of our container that were killed for lack of memory since before the engine started."""
-        first = self.before.host if self.before else None
-        last = self.after.host if self.after else None
-        return last.oom_kills - first.oom_kills if first and last else 0
+        return _kills(self.before, self.after)
+
+    @property
+    def late_oom_kills(self) -> int:
+        """Those of them that were counted just before the death."""
+        seen = [sample for sample in (self.before, *self.ring) if sample is not None]
+        earlier = [sample for sample in seen if sample.at_s <= self.ended_at_s - _JUST_BEFORE_S]
+        return _kills(earlier[-1] if earlier else self.before, self.after)
+
+    @property
+    def ended_at_s(self) -> float:
+        """When it was over, by the clock of the samples."""
+        seen = (self.before, *self.ring, self.after)
+        return max((sample.at_s for sample in seen if sample is not None), default=0.0)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Those that the engine used, as they were first seen."""
+        seen = (sample.devices for sample in (self.before, *self.ring, self.after) if sample is not None)
+        return next((devices[: self.settings.devices] for devices in seen if devices), ())
 
 
 def account(failure: Failure, facts: Facts) -> Failure:
     """The failure with what is known of memory; the same where memory has nothing to do with it."""
-    found = _faulty(facts) or _refused_share(failure, facts) or _killed(failure, facts) or _gave_up(failure, facts)
+    causes = (_faulty, _refused_share, _killed, _gave_up)
+    found = next((one for cause in causes if (one := cause(failure, facts)) is not None), None)
     if found is None:
         return failure
     return replace(
@@ -90,11 +113,24 @@ def account(failure: Failure, facts: Facts) -> Failure:
     )
 
 
-def _faulty(facts: Facts) -> Failure | None:
-    if not facts.xids:
+def _faulty(failure: Failure, facts: Facts) -> Failure | None:
+    """A fault of a device, where nothing better tells why the engine ended."""
+    if failure.reason not in _UNTOLD or (_is_killed(failure, facts) and facts.late_oom_kills > 0):
         return None
-    xid = facts.xids[0]
-    message = f"The driver reported XID {xid.number} of accelerator {xid.device} while the engine ran."
+    left = facts.after.devices[: facts.settings.devices] if facts.after is not None else ()
+    xids = [xid for xid in facts.xids if facts.ended_at_s - xid.at_s <= _JUST_BEFORE_S and _is_used(xid.device, facts)]
+    return next(filter(None, map(in_trouble, left)), None) or (_reported(xids[0]) if xids else None)
+
+
+def _is_used(uuid: str, facts: Facts) -> bool:
+    """Whether the engine used this device, or a slice of it; one that cannot tell who it is may be the one."""
+    used = {own for device in facts.devices for own in (device.uuid, device.slice_of)}
+    return not uuid or not used or uuid in used
+
+
+def _reported(xid: Xid) -> Failure:
+    which = f"accelerator {xid.device}" if xid.device else "an accelerator that tells nothing else any more"
+    message = f"The driver reported XID {xid.number} of {which} just before the engine ended."
     remedy = "Look the number up in NVIDIA's list of XID errors; cordon the node, and reset or replace the accelerator."
     return Failure(
         reason=Reason.ACCELERATOR_FAULTY,
@@ -120,9 +156,11 @@ def _refused_share(failure: Failure, facts: Facts) -> Failure | None:
 
 
 def _killed(failure: Failure, facts: Facts) -> Failure | None:
-    killed = _KILLED in (failure.exit_code, facts.said.worker_code)
-    if facts.oom_kills <= 0:
+    killed = _is_killed(failure, facts)
+    if facts.late_oom_kills <= 0:
         return _by_somebody(failure, facts, killed) if killed or facts.said.silent else None
+    if not killed and not facts.said.silent and failure.reason not in _UNTOLD:
+        return None
     limit = f"at the container's limit of {size(_limit(facts))}" if _limit(facts) else "for lack of memory on the node"
     kill = f"the kernel killed a process of the engine {limit}"
     foreign = in_container(facts.ring[-_NEAR:], facts.after)
@@ -131,13 +169,18 @@ def _killed(failure: Failure, facts: Facts) -> Failure | None:
     return _spike(facts, kill) or _host(facts, kill)
 
 
+def _is_killed(failure: Failure, facts: Facts) -> bool:
+    return _KILLED in (failure.exit_code, facts.said.worker_code)
+
+
 def _by_somebody(failure: Failure, facts: Facts, killed: bool) -> Failure | None:
     """A process ended without a word, and the kernel counted no kill for lack of memory. Without a cgroup nobody
     counts."""
     if facts.after is None or facts.after.host is None or facts.said.out_of_memory:
         return None
     so = "so somebody sent it" if killed else "so somebody ended it, or it crashed"
-    why = f"no kill for lack of memory was counted in the container, {so}"
+    then = " just then" if facts.oom_kills > 0 else ""
+    why = f"no kill for lack of memory was counted in the container{then}, {so}"
     return replace(failure, message=f"{failure.message.rstrip('.')}; {why}.", remedy=_WHO)
 
 
@@ -258,6 +301,13 @@ def _foreign(facts: Facts) -> Foreign | None:
         return in_container(facts.ring[-_NEAR:], facts.after)
     others = facts.said.others_bytes
     return Foreign(used_bytes=others, where="the accelerator") if others > HOST_TOLERANCE_BYTES else None
+
+
+def _kills(first: Sample | None, last: Sample | None) -> int:
+    """Kills for lack of memory between two samples; 0 where nobody counted."""
+    if first is None or last is None or first.host is None or last.host is None:
+        return 0
+    return last.host.oom_kills - first.host.oom_kills
 
 
 def _limit(facts: Facts) -> int:

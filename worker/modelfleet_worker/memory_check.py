@@ -42,10 +42,24 @@ def check_devices(devices: Sequence[Device], settings: EngineSettings, stated_by
     if len(devices) < settings.tensor:
         return unavailable(f"the container sees {len(devices)} and the engine uses {settings.tensor}")
     for device in devices[: settings.devices]:
-        failure = _trouble(device) or _wrong(device, stated_bytes) or _short(device, settings)
+        failure = in_trouble(device) or _wrong(device, stated_bytes) or _short(device, settings)
         if failure is not None:
             return failure
     return None
+
+
+def in_trouble(device: Device) -> Failure | None:
+    """What is wrong with a device that nothing should run on; None if nothing is."""
+    if device.trouble is None:
+        return None
+    count = device.ecc_uncorrected
+    errors = f", with {count} uncorrectable memory errors since the driver was loaded" if count else ""
+    return Failure(
+        reason=Reason.ACCELERATOR_FAULTY,
+        message=f"The {device_words(device)} {_TROUBLES[device.trouble]}{errors}.",
+        remedy=_RESET,
+        evidence={"device": device.uuid, "eccUncorrected": count},
+    )
 
 
 def check_host(sample: Sample, settings: EngineSettings) -> Failure | None:
@@ -94,19 +108,6 @@ def remedy_of(step: Correction | None, otherwise: str = "Use accelerators with m
 def as_json(step: Correction | None) -> dict[str, str]:
     """The proposal in the termination message; empty without one."""
     return {"flag": step.flag, "value": step.value, "before": step.before} if step else {}
-
-
-def _trouble(device: Device) -> Failure | None:
-    if device.trouble is None:
-        return None
-    count = device.ecc_uncorrected
-    errors = f", with {count} uncorrectable memory errors since the driver was loaded" if count else ""
-    return Failure(
-        reason=Reason.ACCELERATOR_FAULTY,
-        message=f"The {device_words(device)} {_TROUBLES[device.trouble]}{errors}.",
-        remedy=_RESET,
-        evidence={"device": device.uuid, "eccUncorrected": count},
-    )
 
 
 def _wrong(device: Device, stated_bytes: int | None) -> Failure | None:

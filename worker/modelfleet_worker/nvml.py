@@ -1,17 +1,35 @@
 """NVIDIA devices by the driver's management library: NVML, through nvidia-ml-py, imported only when it is asked for."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from modelfleet_worker.devices import Device, DevicesError, Holder, Trouble, Xid
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-# XIDs that a program can cause itself, by its own faulty memory accesses or by being killed (NVIDIA's XID catalogue).
-_OF_PROGRAMS = frozenset({13, 31, 43, 45, 68})
+_NAMELESS = "a device without a name"
+# XIDs after which the device may be used on, by NVIDIA's XID catalogue (docs.nvidia.com/deploy/xid-errors): after those
+# of the first set it is enough to restart the program, those of the second may be ignored.
+_RESTART = {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, *range(68, 73), 75, 76, 77, 80, *range(82, 87), 88, 89, 94}
+_RESTART |= {*range(96, 106), *range(126, 136), 139}
+_IGNORE = {14, 37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 108, 121, 137, 141, 152, 153, 157, 160, 161}
+# 45 and 154 come beside another, which tells more. After 109, a context switch that took too long, the catalogue wants
+# a reset; NVIDIA's device plugin counts it among the errors of programs and goes on with the device, and so do we.
+_OF_PROGRAMS = frozenset(_RESTART | _IGNORE | {45, 109, 154})
 # An idle device shows up to 700 MiB in use by the older call, and a few MiB by the newer one.
 _NOISE_V1_BYTES, _NOISE_V2_BYTES = 1 << 30, 256 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """A device or a slice. `trouble`: the driver gives no handle to it for that reason."""
+
+    handle: Any = None
+    parent: Any = None
+    trouble: Trouble | None = None
 
 
 class NvmlDevices:
@@ -33,15 +51,15 @@ class NvmlDevices:
     def read(self) -> Sequence[Device]:
         """See Devices."""
         try:
-            handles = list(self._handles())
+            places = list(self._places())
         except self._nvml.NVMLError as error:
             raise DevicesError(str(error)) from error
-        if not handles:
+        if not places:
             raise DevicesError("the driver shows no device to this container")
-        return [self._device(index, handle, parent) for index, (handle, parent) in enumerate(handles)]
+        return [self._device(index, place) for index, place in enumerate(places)]
 
     def xids(self) -> Sequence[Xid]:
-        """See Devices. Errors that a program can cause itself are left out."""
+        """See Devices. Errors that a program can cause itself, and those that harm none, are left out."""
         if self._events is None:
             self._events = self._registered()
         found = []
@@ -51,7 +69,7 @@ class NvmlDevices:
             except self._nvml.NVMLError:
                 break  # nothing (a time-out), or nothing that can be read
             if event.eventData not in _OF_PROGRAMS:
-                found.append(Xid(self._uuid(event.device), int(event.eventData)))
+                found.append(Xid(self._uuid(event.device), int(event.eventData), time.monotonic()))
         return found
 
     def _registered(self) -> Any:
@@ -66,14 +84,23 @@ class NvmlDevices:
                 self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, events)
         return events
 
-    def _handles(self) -> Iterator[tuple[Any, Any]]:
+    def _places(self) -> Iterator[_Place]:
         """Each device, or each slice of one that is cut into slices, with the device that it is a slice of."""
-        whole = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(self._nvml.nvmlDeviceGetCount())]
-        for index, handle in enumerate(whole):
+        for number in range(self._nvml.nvmlDeviceGetCount()):
+            try:
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(number)
+            except self._nvml.NVMLError as error:  # one that is off the bus leaves the others to be read
+                if not self._is_visible(number, ""):
+                    continue
+                trouble = self._fatal(error)
+                if trouble is None:
+                    raise DevicesError(f"accelerator {number}: {error}") from error
+                yield _Place(trouble=trouble)
+                continue
             slices = list(self._slices(handle))
             for one in slices or [handle]:
-                if self._visible is None or self._is_visible(index, one):
-                    yield one, handle if slices else None
+                if self._is_visible(number, self._uuid(one)):
+                    yield _Place(handle=one, parent=handle if slices else None)
 
     def _slices(self, handle: Any) -> Iterator[Any]:
         mode = self._ask(lambda: self._nvml.nvmlDeviceGetMigMode(handle), (0, 0))
@@ -83,12 +110,19 @@ class NvmlDevices:
             with suppress(self._nvml.NVMLError):  # a place where there is no slice, or not ours
                 yield self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
 
-    def _is_visible(self, index: int, handle: Any) -> bool:
-        uuid = self._uuid(handle)
-        return any(one == str(index) or (not one.isdigit() and uuid.startswith(one)) for one in self._visible or ())
+    def _is_visible(self, number: int, uuid: str) -> bool:
+        """One that tells no uuid is taken for visible where uuids are listed: it may be the one that is missed."""
+        if self._visible is None:
+            return True
+        return any(
+            one == str(number) or (not one.isdigit() and (not uuid or uuid.startswith(one))) for one in self._visible
+        )
 
-    def _device(self, index: int, handle: Any, parent: Any) -> Device:
-        name = _text(self._ask(lambda: self._nvml.nvmlDeviceGetName(handle), "a device without a name"))
+    def _device(self, index: int, place: _Place) -> Device:
+        handle, parent = place.handle, place.parent
+        if place.trouble is not None:
+            return Device(index=index, name=_NAMELESS, uuid="", usable_bytes=0, used_bytes=0, trouble=place.trouble)
+        name = _text(self._ask(lambda: self._nvml.nvmlDeviceGetName(handle), _NAMELESS))
         uuid = self._uuid(handle)
         try:
             usable, used, noise = self._memory(handle)

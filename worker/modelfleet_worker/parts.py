@@ -76,10 +76,11 @@ class Part:
         may be why, has taken it back, and another start is worth it."""
         return False
 
-    def explain(self, failure: Failure) -> Failure:
+    async def explain(self, failure: Failure) -> Failure:
         """A better account of an end that nobody asked for, from what this part saw; or the given one.
 
-        Called when all processes of the engine are gone, with the account of the parts before this one.
+        Called when all processes of the engine are gone, with the account of the parts before this one. To be bounded
+        to some seconds: a kubelet does not wait for long.
         """
         return failure
 

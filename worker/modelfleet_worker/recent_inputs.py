@@ -43,10 +43,12 @@ class RecentInputs:
         self._frozen = False
 
     def began(self, key: int, tokens: int, *, logprobs: bool, media: bool) -> None:
-        """The engine took a prompt; `key` names it until it has ended."""
+        """The engine took a prompt; `key` names it until it has ended, and may name another one then."""
         slot = self._next
         self._next = (slot + 1) % SLOTS
-        self._slots.pop(self._keys[slot], None)
+        before = self._keys[slot]
+        if self._slots.get(before) == slot:  # a key of a prompt that has ended may name a newer one by now
+            del self._slots[before]
         self._keys[slot], self._slots[key] = key, slot
         self._words[slot * _SLOT_WORDS + 1] = time.monotonic_ns()
         self._words[slot * _SLOT_WORDS] = tokens << _FLAG_BITS | _LOGPROBS * logprobs | _MEDIA * media

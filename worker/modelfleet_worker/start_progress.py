@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from modelfleet_worker import processes
 from modelfleet_worker.failure import Failure
-from modelfleet_worker.parts import Around, Part
+from modelfleet_worker.parts import Around, Equipment, Part
 from modelfleet_worker.start_outlook import Heard, Outlook, Phase, heard, outlook
 from modelfleet_worker.state import State
 from modelfleet_worker.waiting import in_thread
@@ -36,6 +36,11 @@ class StartProgress(Part):
         self._share: tuple[Phase, float] | None = None
         self._weights_bytes = 0
         self._read_before_bytes: int | None = None
+
+    def equip(self, code: Path) -> Equipment:
+        """What an earlier engine of this worker did tells nothing of the next."""
+        self._share = self._read_before_bytes = None
+        return Equipment()
 
     def heard(self, line: str) -> None:
         if self._progress.state is State.STARTING and (said := heard(line)) is not None:

@@ -6,6 +6,7 @@ from modelfleet_worker.engine_api import EngineApi, NotServedError
 from modelfleet_worker.failure import Failure, Reason
 
 POLL_S = 0.25
+_HEALTH = "its /health never was 200"
 LOOKS_AT_FILES = "what must hold before an engine starts was still looked at; a volume may not answer"
 """What a start waits for that never came to its engine."""
 
@@ -15,10 +16,11 @@ class FirstToken:
 
     def __init__(self, api: EngineApi, served_name: str) -> None:
         self._api, self._name = api, served_name
-        self.waits_for = "its /health never was 200"
+        self.waits_for = _HEALTH
 
     async def healthy(self) -> None:
         """Returns once the engine's /health was 200."""
+        self.waits_for = _HEALTH  # of this engine; an earlier one may have come further
         while not await self._api.healthy():  # noqa: ASYNC110 (another process's state has no event)
             await asyncio.sleep(POLL_S)
         self.waits_for = "it is healthy and gave no answer to a request for one token"

@@ -35,6 +35,12 @@ class Progress:
         self._took_s[self.phase] = max(0.0, now_s - self._since_s)
         self.phase, self._since_s = phase, now_s
 
+    def start_again(self, now_s: float) -> None:
+        """An engine ended in its start, and another is started: what its start takes counts for this one alone."""
+        kept = _ORDER[: _ORDER.index(Phase.BOOT)]
+        self._took_s = {phase: seconds for phase, seconds in self._took_s.items() if phase in kept}
+        self.state, self.phase, self._since_s = State.STARTING, Phase.BOOT, now_s
+
     def phases_s(self, now_s: float) -> Mapping[Phase, float]:
         """Seconds of each phase that began."""
         running = {self.phase: max(0.0, now_s - self._since_s)} if self.phase is not None else {}

@@ -51,7 +51,8 @@ class Status:
         self._progress, self._board, self._api = progress, board, api
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Page(revision, progress, board))
-        self._registry.register(_Parts(parts))
+        self._registry.register(StatePage(progress))
+        self._registry.register(PartsPage(parts))
         self._routes = [route for part in parts for route in part.routes()]
 
     def app(self) -> web.Application:
@@ -106,6 +107,20 @@ class Status:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
 
+class StatePage(Collector):
+    """What a worker is doing; also of one that does not serve itself."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def collect(self) -> Iterable[Metric]:
+        """See Collector."""
+        state = GaugeMetricFamily("modelfleet_worker_state", "1 for the present state.", labels=["state"])
+        for one in State:
+            state.add_metric([one], one is self._progress.state)
+        yield state
+
+
 class _Page(Collector):
     """modelfleet_worker_*: small enough to be read every few seconds from every worker."""
 
@@ -117,10 +132,6 @@ class _Page(Collector):
         yield InfoMetricFamily("modelfleet_worker", "The plan that is served.", {"revision": self._revision})
         own = {"worker_pod": self._own.pod, "worker_pod_uid": self._own.uid}
         yield InfoMetricFamily("modelfleet_worker_pod", "The pod that this page is of.", own)
-        state = GaugeMetricFamily("modelfleet_worker_state", "1 for the present state.", labels=["state"])
-        for one in State:
-            state.add_metric([one], one is self._progress.state)
-        yield state
         counts = self._board.read()
         yield GaugeMetricFamily("modelfleet_worker_in_flight", "Requests being answered now.", counts.in_flight)
         requests = CounterMetricFamily(
@@ -136,13 +147,14 @@ class _Page(Collector):
         yield phases
 
 
-class _Parts(Collector):
+class PartsPage(Collector):
     """What the parts of the worker add to the page."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
 
     def collect(self) -> Iterable[Metric]:
+        """See Collector."""
         for part in self._parts:
             try:
                 yield from tuple(part.metrics())

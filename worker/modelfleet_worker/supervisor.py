@@ -139,9 +139,9 @@ class Supervisor:
         if broken is None:
             return None
         failure = broken.failure or engine.failure(state)
-        failure = explained(replace(failure, log=failure.log or engine.log), self._parts)
+        failure = await explained(replace(failure, log=failure.log or engine.log), self._parts)
         if state is State.STARTING and await self._worth_another_start(failure):
-            self._progress.state = State.STARTING
+            self._progress.start_again(time.monotonic())
             return await self._live()
         return failure
 

@@ -50,11 +50,11 @@ async def watchers(parts: Sequence[Part]) -> AsyncIterator[Watchers]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def explained(failure: Failure, parts: Sequence[Part]) -> Failure:
+async def explained(failure: Failure, parts: Sequence[Part]) -> Failure:
     """The failure as all parts together account for it."""
     for part in parts:
         try:
-            failure = part.explain(failure)
+            failure = await part.explain(failure)
         except Exception:
             _log.exception("%s explains nothing", type(part).__name__)
     return failure

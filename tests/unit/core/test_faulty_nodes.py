@@ -7,6 +7,7 @@ import pytest
 
 from builders import Fleet, Raw, condition, manual, running
 from group_worlds import members, ranks, serving, wrote
+from memory_deaths import fractions
 from modelfleet.api import names
 from modelfleet.core.failures import pod_failure
 from modelfleet_worker.failure import Failure, Reason
@@ -100,6 +101,26 @@ def test_a_group_leaves_the_node_of_the_rank_at_fault_and_may_use_its_other_node
     assert doubtful(fleet) == [bad]
     fleet.settle()
     assert (fleet.serving(), bad in ranks(fleet).values()) == (1, False)
+
+
+def test_a_step_that_another_rank_than_the_leader_proposes_is_taken():
+    fleet = serving()
+    step = {"flag": "gpu-memory-utilization", "value": "0.87", "before": "0.92"}
+    too_high = Failure(reason=Reason.MEMORY_FRACTION_TOO_HIGH, message="Too much.", remedy="Less.", correction=step)
+    both(fleet, too_high, 1)
+    fleet.settle()
+    assert fractions(fleet) == {"0.87"}
+
+
+@pytest.mark.parametrize("failure", [FAULTY, FOREIGN])
+def test_a_rank_that_never_joined_since_its_node_is_at_fault_takes_the_group_elsewhere(failure: Failure):
+    fleet = serving()
+    leader, follower = members(fleet)
+    bad = follower["spec"]["nodeName"]
+    leader["status"] = running(0)
+    follower["status"] = died(failure, 3)
+    assert deleted(fleet) == ["delete 0", "delete 1"]
+    assert doubtful(fleet) == [bad]
 
 
 def test_the_third_end_puts_the_node_in_doubt_whose_rank_the_leader_names():

@@ -11,6 +11,7 @@ from modelfleet_worker.compiled_part import CompiledPart
 from modelfleet_worker.compiled_store import Found, Shelf
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.plan import Compiled, parse_plan
+from modelfleet_worker.start_outlook import Phase
 from modelfleet_worker.state import Progress
 from worker_around import around_in
 from worker_process import EngineUnderTest, plan_of, running_worker, stand_in
@@ -124,7 +125,8 @@ def poisoned(folder: Path) -> EngineUnderTest:
     under_test = stand_in(folder)
     script = Path(under_test.python)
     shebang, start = script.read_text().split("\n", 1)
-    script.write_text(f'{shebang}\ngrep -qs poison "$TORCHINDUCTOR_CACHE_DIR/graph.so" && exit 132\n{start}')
+    die = "{ echo 'CPU KV cache size: 1,024 tokens'; exit 132; }"
+    script.write_text(f'{shebang}\ngrep -qs poison "$TORCHINDUCTOR_CACHE_DIR/graph.so" && {die}\n{start}')
     return under_test
 
 
@@ -140,6 +142,8 @@ async def test_an_engine_that_dies_of_kept_code_starts_once_more_without_it(tmp_
         page = await worker.metrics()
         assert worker.termination is None
     assert page['modelfleet_worker_compiled_code_info{state="Damaged"}'] == 1
+    phases = {phase for phase in Phase if f'modelfleet_worker_start_phase_seconds{{phase="{phase}"}}' in page}
+    assert phases == {Phase.PREFLIGHT, Phase.BOOT, Phase.FIRST_TOKEN}, "the first engine came as far as its warm-up"
     assert "the engine ended with compiled code that was kept, without another cause" in worker.log
     assert not (root / "models" / key).exists()
 

@@ -259,7 +259,39 @@ def test_a_start(seen, lines, reason, words):
             id="in a container torch lists itself under a number: that is nobody else",
         ),
         pytest.param(
-            {**ALONE, "xids": (Xid("GPU-6c1b", 48),)}, [DIED], "AcceleratorFaulty", "XID 48", id="a fault of the device"
+            {**KILLED, "ring": (Sample(at_s=1, host=host(kills=5)),), "after": Sample(at_s=62, host=host(kills=5))},
+            [WORKER_KILLED],
+            "EngineDied",
+            "no kill for lack of memory was counted in the container just then, so somebody sent it",
+            id="a kill by somebody, long after the kernel killed something else",
+        ),
+        pytest.param(
+            {**KILLED, "ring": (Sample(at_s=1, host=host(kills=5)),), "after": Sample(at_s=62, host=host(kills=5))},
+            ["AssertionError: x", "EngineCore encountered a fatal error.", DIED],
+            "EngineDied",
+            "x.",
+            id="a bug, long after the kernel killed something else",
+        ),
+        pytest.param(
+            {**KILLED, "xids": (Xid("", 79, 1.0),)},
+            [WORKER_KILLED],
+            "HostOutOfMemory",
+            "",
+            id="a kill by the kernel, whatever a device did just before",
+        ),
+        pytest.param(
+            KILLED,
+            ["OSError: No space left on device: '/tmp/x'", "EngineCore encountered a fatal error.", DIED],
+            "DiskFull",
+            "",
+            id="words that tell the cause, just after the kernel killed something else",
+        ),
+        pytest.param(
+            KILLED,
+            ["BrokenPipeError: x"],
+            "HostOutOfMemory",
+            "",
+            id="words that tell none, just after the kernel killed",
         ),
         pytest.param(
             CPU, ["AssertionError: x", "EngineCore encountered a fatal error.", DIED], "EngineDied", "x.", id="a bug"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,14 +10,17 @@ from modelfleet_worker.devices import Devices, DevicesError
 from modelfleet_worker.failure import Failure, Reason
 from modelfleet_worker.gate_state import Board
 from modelfleet_worker.memory import Memory
+from modelfleet_worker.memory_driver import Driver
 from modelfleet_worker.nvml import NvmlDevices
 from modelfleet_worker.plan import Limits, MemoryPlan, Plan
 from modelfleet_worker.recent_inputs import RecentInputs, recent_inputs
-from modelfleet_worker.state import Progress
+from modelfleet_worker.state import Progress, State
 from nvml_session import session
 from worker_process import plan_of, running_worker, stand_in
 
 MIB = 1 << 20
+PATIENCE_S = 30.0
+DIED = Failure(reason=Reason.ENGINE_DIED, message="It died.", remedy="", phase=State.SERVING)
 SHARE = (
     "(Worker pid=8) ERROR 11-30 00:33:56 [multiproc_executor.py:953] ValueError: Available memory on node 0"
     " (19.47/21.34 GiB) on startup is less than desired CPU memory utilization (0.92, 19.63 GiB)."
@@ -45,10 +47,7 @@ def part(folder: Path, name: str, **memory: Any) -> Memory:
         limits=Limits(start_deadline_s=1, drain_s=1, propagation_s=1),
         memory=MemoryPlan(**memory),
     )
-    around: Any = SimpleNamespace(
-        plan=plan, board=Board(folder / "gate"), progress=Progress(0.0), termination_log=folder / "log"
-    )
-    return Memory(around, devices=opens(name))
+    return Memory(plan, Progress(0.0), folder / "log", Board(folder / "gate").folder, devices=opens(name))
 
 
 def opens(name: str) -> Callable[[], Devices]:
@@ -77,8 +76,8 @@ async def test_a_start(tmp_path: Path, name: str, device: str, reason: Reason | 
 async def test_a_fault_that_the_driver_reports_while_the_engine_runs_explains_its_death(tmp_path: Path) -> None:
     memory = part(tmp_path, "h100-idle")
     assert await memory.check() is None
-    memory._devices = NvmlDevices(session("h100-xid"))
-    found = memory.explain(Failure(reason=Reason.ENGINE_DIED, message="It died.", remedy="", phase="serving"))
+    memory._driver = Driver(NvmlDevices(session("h100-xid")))
+    found = await memory.explain(DIED)
     assert (found.reason, found.evidence["xid"]) == (Reason.ACCELERATOR_FAULTY, 48)
 
 
@@ -86,7 +85,7 @@ async def test_what_a_watch_sees_is_on_the_metrics_page(tmp_path: Path) -> None:
     memory = part(tmp_path, "h100-foreign")
     await memory.check()
     assert not list(memory.metrics())
-    memory._ring.append(memory._sample())
+    memory._ring.append(await memory._sample(PATIENCE_S))
     values = {sample.name: sample.value for family in memory.metrics() for sample in family.samples}
     assert values["modelfleet_worker_accelerator_used_bytes"] == 30254 * MIB
     assert values["modelfleet_worker_host_own_bytes"] > MIB
@@ -100,7 +99,34 @@ def test_prompts_of_an_earlier_engine_are_forgotten_before_the_next(tmp_path: Pa
     assert recent_inputs(folder) == ()
 
 
-def test_a_driver_that_stops_answering_leaves_the_worker_alive(tmp_path: Path) -> None:
+async def test_what_an_earlier_engine_of_the_worker_said_explains_nothing_of_the_next(tmp_path: Path) -> None:
+    memory = part(tmp_path, "no-library")
+    await memory.check()
+    memory.heard(SHARE)
+    memory._ring.append(await memory._sample(PATIENCE_S))
+    memory.equip(tmp_path)
+    assert not list(memory.metrics())
+    failed = Failure(reason=Reason.ENGINE_START_FAILED, message="It failed.", remedy="")
+    assert (await memory.explain(failed)).reason is Reason.ENGINE_START_FAILED
+
+
+async def test_a_device_that_is_lost_when_the_engine_has_died_is_why(tmp_path: Path) -> None:
+    memory = part(tmp_path, "h100-idle")
+    await memory.check()
+    memory._driver = Driver(NvmlDevices(session("h100-no-handle"), visible="1"))
+    found = await memory.explain(DIED)
+    assert (found.reason, "has fallen off the bus" in found.message) == (Reason.ACCELERATOR_FAULTY, True)
+
+
+async def test_a_device_that_is_lost_shows_no_use_on_the_metrics_page(tmp_path: Path) -> None:
+    memory = part(tmp_path, "h100-idle")
+    memory._driver = Driver(NvmlDevices(session("h100-no-handle")))
+    memory._ring.append(await memory._sample(PATIENCE_S))
+    (used, *_) = memory.metrics()
+    assert [sample.labels["device"] for sample in used.samples] == ["0"]
+
+
+async def test_a_driver_that_stops_answering_leaves_the_worker_alive(tmp_path: Path) -> None:
     class Gone:
         def read(self) -> Any:
             raise DevicesError("GPU is lost")
@@ -109,5 +135,5 @@ def test_a_driver_that_stops_answering_leaves_the_worker_alive(tmp_path: Path) -
             return ()
 
     memory = part(tmp_path, "h100-idle")
-    memory._devices = Gone()
-    assert memory._sample().devices == ()
+    memory._driver = Driver(Gone())
+    assert (await memory._sample(PATIENCE_S)).devices == ()

@@ -19,6 +19,7 @@ DEVICES = [
     "h100-foreign-unlisted",
     "h100-idle",
     "h100-lost",
+    "h100-no-handle",
     "h100-old-driver",
     "h100-reset-required",
     "h100-xid",
@@ -47,7 +48,7 @@ def test_every_committed_session_is_read_by_a_test():
 @pytest.mark.parametrize("name", DEVICES)
 def test_a_device_is_told_whole(name):
     for device in read(name):
-        assert device.name.startswith("NVIDIA")
+        assert device.name.startswith("NVIDIA") or device.trouble is Trouble.LOST
         assert device.free_bytes + device.used_bytes == device.usable_bytes or device.trouble is not None
 
 
@@ -101,6 +102,53 @@ def test_a_slice_is_read_where_the_whole_device_may_not_be():
 def test_trouble_of_a_device(name, trouble, errors):
     device = read(name)[0]
     assert (device.trouble, device.ecc_uncorrected) == (trouble, errors)
+
+
+@pytest.mark.parametrize(
+    ("visible", "troubles"),
+    [
+        pytest.param(None, [None, Trouble.LOST], id="all"),
+        pytest.param("1", [Trouble.LOST], id="the lost one by number"),
+        pytest.param("0", [None], id="the other one by number"),
+        pytest.param(
+            "GPU-6c1b3a52-0000-4000-8000-000000000000,GPU-6c1b3a52-0000-4000-8000-000000000001",
+            [None, Trouble.LOST],
+            id="by uuids, of which the lost one tells none",
+        ),
+    ],
+)
+def test_a_device_without_a_handle_is_lost_and_hides_no_other(visible, troubles):
+    found = read("h100-no-handle", visible)
+    assert [device.trouble for device in found] == troubles
+    assert [device.index for device in found] == list(range(len(troubles)))
+
+
+def test_a_device_whose_handle_fails_for_another_cause_is_named():
+    recorded = session("h100-no-handle")
+    recorded._session["calls"]["nvmlDeviceGetHandleByIndex"]["1"]["raises"] = pynvml.NVML_ERROR_UNKNOWN
+    with pytest.raises(DevicesError, match="accelerator 1: Unknown Error"):
+        NvmlDevices(recorded).read()
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        pytest.param(48, True, id="a double bit error"),
+        pytest.param(79, True, id="off the bus"),
+        pytest.param(95, True, id="a memory error that was not contained"),
+        pytest.param(119, True, id="the device's own processor does not answer"),
+        pytest.param(63, False, id="a row was replaced"),
+        pytest.param(92, False, id="many single bit errors"),
+        pytest.param(94, False, id="a memory error of one program"),
+        pytest.param(109, False, id="a context switch that took too long"),
+        pytest.param(137, False, id="an NVLink privilege error"),
+        pytest.param(154, False, id="what to do after another one"),
+    ],
+)
+def test_an_error_counts_unless_the_device_may_be_used_on(number, told):
+    recorded = session("h100-idle")
+    recorded._events = [{"device": "0", "eventType": 8, "eventData": number}]
+    assert [xid.number for xid in NvmlDevices(recorded).xids()] == ([number] if told else [])
 
 
 def test_an_error_that_a_program_can_cause_is_not_the_device_s():

@@ -35,6 +35,17 @@ def test_only_the_last_ones_are_kept(tmp_path):
     assert not any(one.ended for one in found)
 
 
+def test_a_key_that_comes_again_names_the_newer_prompt_alone(tmp_path):
+    ring = RecentInputs(tmp_path)
+    ring.began(7, 100, logprobs=False, media=False)
+    ring.ended(7)
+    ring.began(7, 3500, logprobs=True, media=False)  # CPython gives the number of an object that is gone to another
+    for key in range(1000, 1000 + SLOTS - 1):  # the last of them takes the first one's place
+        ring.began(key, 1, logprobs=False, media=False)
+    ring.ended(7)
+    assert [one.ended for one in recent_inputs(tmp_path) if one.tokens == 3500] == [True]
+
+
 @pytest.mark.parametrize("content", [b"", b"short"], ids=["empty", "cut off"])
 def test_a_file_that_is_not_whole_tells_nothing(tmp_path, content):
     (tmp_path / "inputs-7").write_bytes(content)
