@@ -92,9 +92,14 @@ def _headroom(world: World, curves: Sequence[Curve], seed: int) -> Iterator[str]
     kept = (
         f"with minReplicas {found} it would have been kept"
         if found is not None
-        else f"no minReplicas up to {world.setting.max_replicas} would have kept it"
+        else f"no minReplicas up to {_most(world)} would have kept it"
     )
     yield f"{OURS} keeps {mine.share:.4f}, not {promised:.4g}, on the first seed: {kept}"
+
+
+def _most(world: World) -> str:
+    site = world.site
+    return f"{site.most}" if site.most == site.max_replicas else f"the supply of {site.most}"
 
 
 def _course(world: World, curves: Sequence[Curve], seed: int) -> Course | None:

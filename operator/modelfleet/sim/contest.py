@@ -52,10 +52,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A policy: its points over parameters and seeds; `usual` is the parameter that it ships with."""
+    """A policy: its points over parameters and seeds; `usual` is the parameter that it ships with, of what knows the
+    trace the one that keeps the share: None where none does."""
 
     policy: str
-    usual: str
+    usual: str | None
     points: tuple[Point, ...]
     causal: bool = True
     """It knows nothing of the future; static and the oracle do."""
@@ -85,7 +86,7 @@ class Static:
 
 
 def played(world: World, policy: Policy, seed: int, *, first: int | None = None) -> Run:
-    """One run; `first` replicas stand at its start in place of the site's."""
+    """One run; `first` replicas stand throughout in place of the site's bounds, as far as there are nodes."""
     site = world.site
     if first is not None:
         site = replace(site, first_replicas=first, min_replicas=first, max_replicas=first)
@@ -212,18 +213,26 @@ def curve(world: World, rule: Rule, seeds: Sequence[int]) -> Curve:
 
 
 def best_static(world: World, seeds: Sequence[int]) -> Curve:
-    """The fewest replicas that keep the share, found by search with hindsight."""
-    low, high = 0, world.setting.max_replicas
+    """The fewest replicas inside the bounds and the supply that keep the share, found by search with hindsight."""
+    fewest, most = world.site.fewest, world.site.most
+    low, high = fewest - 1, most
     while high - low > 1:
         middle = (low + high) // 2
-        point = scored(world, played(world, Static(middle), seeds[0], first=middle), str(middle), seeds[0])
-        low, high = (low, middle) if point.share >= world.setting.promise.share else (middle, high)
-    points = tuple(
-        scored(world, played(world, Static(count), seed, first=count), str(count), seed)
-        for count in sorted({max(1, high - 2), max(1, high - 1), high, min(high + 2, world.setting.max_replicas)})
-        for seed in seeds
+        low, high = (low, middle) if _constant(world, middle, seeds[0]).share >= _promised(world) else (middle, high)
+    counts = sorted({max(fewest, high - 2), max(fewest, high - 1), high, min(high + 2, most)})
+    points = tuple(_constant(world, count, seed) for count in counts for seed in seeds)
+    best = next(point for point in points if point.parameter == str(high))  # the search has not run `most` itself
+    return Curve(
+        policy=STATIC, usual=best.parameter if best.share >= _promised(world) else None, points=points, causal=False
     )
-    return Curve(policy=STATIC, usual=str(high), points=points, causal=False)
+
+
+def _constant(world: World, count: int, seed: int) -> Point:
+    return scored(world, played(world, Static(count), seed, first=count), str(count), seed)
+
+
+def _promised(world: World) -> float:
+    return world.setting.promise.share
 
 
 def oracle(world: World, seeds: Sequence[int]) -> Curve:
@@ -266,7 +275,7 @@ def _least_hours(world: World, plan: Sequence[int]) -> float:
     site = world.site
     ahead = int(site.cold_start_s / WINDOW_S) + 1
     wished = (max(plan[at : at + ahead]) for at in range(len(plan) - 1))
-    replicas = sum(min(max(each, site.min_replicas), site.max_replicas) for each in wished)
+    replicas = sum(min(max(each, site.fewest), site.most) for each in wished)
     return replicas * WINDOW_S / 3600 * site.accelerators_per_replica
 
 
