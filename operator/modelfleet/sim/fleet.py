@@ -47,7 +47,7 @@ class Site:
 
     @property
     def fewest(self) -> int:
-        """The fewest that may be asked for; where nodes are short of the lower bound, as many as there are nodes for."""
+        """The fewest that may be asked for: the lower bound, or where nodes are short of it, all that there are."""
         return min(self.min_replicas, self.most)
 
 
