@@ -17,7 +17,7 @@ from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError
 from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC, Curve, Rule, best_static, curve, oracle, played, rules
-from modelfleet.sim.equal_share import sharpened
+from modelfleet.sim.equal_share import out_of_reach, sharpened
 from modelfleet.sim.headroom import headroom
 from modelfleet.sim.oracle import work_by_window
 from modelfleet.sim.world import World, WorldError, build
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         seeds = range(arguments.seed, arguments.seed + arguments.seeds)
         notes = (*notes, *contest.notes(world))
         curves = sharpened(world, list(_curves(world, arguments.policy, seeds)), seeds)
-        notes = (*notes, *_headroom(world, curves, seeds[0]))
+        notes = (*notes, *out_of_reach(world, curves, seeds), *_headroom(world, curves, seeds[0]))
     except (FlagError, TraceError, WorldError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2

@@ -19,7 +19,7 @@ from modelfleet.cli import simulate_flags
 from modelfleet.cli.simulate_text import document as simulated
 from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC
-from modelfleet.sim.equal_share import sharpened
+from modelfleet.sim.equal_share import out_of_reach, sharpened
 from modelfleet.sim.world import build
 
 ROOT = Path(__file__).parents[3]
@@ -92,7 +92,7 @@ def asked(case: Case, seeds: int) -> dict[str, Any]:
     numbers = range(1, seeds + 1)
     name = re.sub(r"[^a-z0-9]+", "-", f"{case.name} {case.cold_start} {seeds}".lower())
     found = sharpened(world, kept.curves(world, numbers, CURVES / f"{name}.json"), numbers)
-    return simulated(world, found, numbers, (*notes, *contest.notes(world)))
+    return simulated(world, found, numbers, (*notes, *contest.notes(world), *out_of_reach(world, found, numbers)))
 
 
 def verdict(found: dict[str, Any]) -> dict[str, Any]:
