@@ -74,15 +74,15 @@ class Ours:
 
     def _sample(self, seen: Observation, waiting: int) -> Sample:
         """Prompts of requests that arrived are not known before they end: they are taken to be as long as the last."""
-        tally = self._tally
+        tally, arrivals = self._tally, round(self._tally.arrivals)
         if tally.finished and tally.input_tokens:
             mean = tally.input_tokens / tally.finished
             weight = min(1.0, tally.finished / _MEAN_OVER) if self._input_mean else 1.0
             self._input_mean += weight * (mean - self._input_mean)
         return Sample(
             now_s=seen.now_s,
-            arrivals=tally.arrivals,
-            input_tokens=round(tally.arrivals * (self._input_mean or self._terms.mean_input_tokens)),
+            arrivals=arrivals,
+            input_tokens=round(arrivals * (self._input_mean or self._terms.mean_input_tokens)),
             ended=tally.ended,
             good=tally.good,
             finished=tally.finished,
