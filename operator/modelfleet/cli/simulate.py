@@ -17,7 +17,7 @@ from modelfleet.cli.terminal import show
 from modelfleet.cli.yaml_io import MissingExtraError
 from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC, Curve, Rule, best_static, curve, oracle, played, rules
-from modelfleet.sim.equal_share import sharpened
+from modelfleet.sim.equal_share import out_of_reach, sharpened
 from modelfleet.sim.headroom import headroom
 from modelfleet.sim.oracle import work_by_window
 from modelfleet.sim.world import World, WorldError, build
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         seeds = range(arguments.seed, arguments.seed + arguments.seeds)
         notes = (*notes, *contest.notes(world))
         curves = sharpened(world, list(_curves(world, arguments.policy, seeds)), seeds)
-        notes = (*notes, *_headroom(world, curves, seeds[0]))
+        notes = (*notes, *out_of_reach(world, curves, seeds), *_headroom(world, curves, seeds[0]))
     except (FlagError, TraceError, WorldError, MissingExtraError) as error:
         print(f"modelfleet: {error}", file=sys.stderr)
         return 2
@@ -92,9 +92,14 @@ def _headroom(world: World, curves: Sequence[Curve], seed: int) -> Iterator[str]
     kept = (
         f"with minReplicas {found} it would have been kept"
         if found is not None
-        else f"no minReplicas up to {world.setting.max_replicas} would have kept it"
+        else f"no minReplicas up to {_most(world)} would have kept it"
     )
     yield f"{OURS} keeps {mine.share:.4f}, not {promised:.4g}, on the first seed: {kept}"
+
+
+def _most(world: World) -> str:
+    site = world.site
+    return f"{site.most}" if site.most == site.max_replicas else f"the supply of {site.most}"
 
 
 def _course(world: World, curves: Sequence[Curve], seed: int) -> Course | None:

@@ -115,7 +115,8 @@ def table(world: World, curves: Sequence[Curve], seeds: Sequence[int], notes: Se
     for each in made["policies"]:
         shipped = each["asShipped"]
         if shipped is None:
-            lines.append(f"{each['policy']:<22} no number keeps the share")
+            what = "schedule" if each["policy"] == ORACLE else f"number from {world.site.fewest} to {world.site.most}"
+            lines.append(f"{each['policy']:<22} no {what} keeps the share")
             continue
         lines.append(
             f"{each['policy']:<22} {shipped['share']:>7.4f} {shipped['acceleratorHours']:>10.2f}"

@@ -52,10 +52,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A policy: its points over parameters and seeds; `usual` is the parameter that it ships with."""
+    """A policy: its points over parameters and seeds; `usual` is the parameter that it ships with, of what knows the
+    trace the one that keeps the share: None where none does."""
 
     policy: str
-    usual: str
+    usual: str | None
     points: tuple[Point, ...]
     causal: bool = True
     """It knows nothing of the future; static and the oracle do."""
@@ -85,7 +86,7 @@ class Static:
 
 
 def played(world: World, policy: Policy, seed: int, *, first: int | None = None) -> Run:
-    """One run; `first` replicas stand at its start in place of the site's."""
+    """One run; `first` replicas stand throughout in place of the site's bounds, as far as there are nodes."""
     site = world.site
     if first is not None:
         site = replace(site, first_replicas=first, min_replicas=first, max_replicas=first)
@@ -127,7 +128,7 @@ def _worst(outcomes: Sequence[Outcome], inside: Sequence[bool]) -> float:
 def notes(world: World) -> tuple[str, ...]:
     """What a reader has to know of this contest."""
     found = []
-    if _coarse(world):
+    if coarse(world):
         found.append(f"more than {MANY_REQUESTS} requests: every second value of a parameter, a coarser oracle")
     mean_rps = len(world.trace.requests) / world.trace.duration_s
     if mean_rps < world.knee_rps:
@@ -138,14 +139,15 @@ def notes(world: World) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _coarse(world: World) -> bool:
+def coarse(world: World) -> bool:
+    """Whether there are so many requests that fewer values are tried."""
     return len(world.trace.requests) > MANY_REQUESTS
 
 
 def rules(world: World) -> Iterator[Rule]:
     """Ours and the peers', as shipped where a shipped form differs from the corrected one."""
     for rule in _rules(world):
-        yield _thinned(rule) if _coarse(world) else rule
+        yield _thinned(rule) if coarse(world) else rule
 
 
 def _thinned(rule: Rule) -> Rule:
@@ -156,21 +158,23 @@ def _thinned(rule: Rule) -> Rule:
 
 
 def _rules(world: World) -> Iterator[Rule]:
+    """`usual` is the target that a rule is published with; Kthena is published with none, so that it is what a replica
+    holds. In each a smaller parameter is the stricter one: it asks for more replicas."""
     yield _ours(world)
     flight = world.knee_in_flight
     known = world.known
     running, queue, kv = kubernetes.RUNNING, kubernetes.QUEUE, kubernetes.KV
-    yield _swept("hpa-running", lambda scale: Hpa(running, flight * scale), usual=0.8)
+    yield _swept("hpa-running", lambda scale: Hpa(running, flight * scale), usual=16 / flight)
     yield _swept("hpa-queue", lambda scale: Hpa(queue, scale), usual=1.0)
     yield _swept("hpa-kv", lambda target: Hpa(kv, target), usual=0.5, over=_KV_TARGETS)
-    yield _swept("kpa", lambda scale: Kpa(flight * scale), usual=0.6)
+    yield _swept("kpa", lambda scale: Kpa(flight * scale), usual=0.7)
     yield _swept("keda", Keda, usual=1.0, over=(1.0, 2.0, 4.0, 8.0, 16.0, 32.0))
-    yield _swept("kubeai", lambda scale: KubeAi(flight * scale), usual=1.0)
-    yield _swept("ray-serve", lambda scale: RayServe(flight * scale), usual=1.0)
+    yield _swept("kubeai", lambda scale: KubeAi(flight * scale), usual=100 / flight)
+    yield _swept("ray-serve", lambda scale: RayServe(flight * scale), usual=2 / flight)
     yield _swept("apa", lambda target: Apa(target, corrected=True), usual=0.5, over=_KV_TARGETS)
     yield _swept("apa-as-shipped", lambda target: Apa(target, corrected=False), usual=0.5, over=_KV_TARGETS)
-    yield _swept("aibrix-kpa", lambda scale: AibrixKpa(flight * scale, corrected=True), usual=1.0)
-    yield _swept("aibrix-kpa-as-shipped", lambda scale: AibrixKpa(flight * scale, corrected=False), usual=1.0)
+    yield _swept("aibrix-kpa", lambda scale: AibrixKpa(flight * scale, corrected=True), usual=0.7)
+    yield _swept("aibrix-kpa-as-shipped", lambda scale: AibrixKpa(flight * scale, corrected=False), usual=0.7)
     yield _swept("wva-v1", WvaOne, usual=1.0, over=(0.25, 0.5, 0.75, 1.0, 1.15))
     yield _swept("wva-v2", lambda scale: WvaTwo(known, scale), usual=1.0, over=(0.1, 0.2, 0.4, 0.7, 1.0, 1.4))
     yield _swept("slo-ratio", lambda scale: SloRatio(known, scale), usual=1.0, over=(0.4, 0.6, 0.8, 1.0, 1.3, 1.7))
@@ -193,7 +197,7 @@ def _swept(name: str, make: Callable[[float], Policy], *, usual: float, over: Se
     def made(value: float, _seed: int) -> Policy:
         return make(value)
 
-    return _rule(name, made, usual=f"{usual:g}", over=over)
+    return _rule(name, made, usual=f"{usual:g}", over=sorted({*over, usual}))
 
 
 def _rule(name: str, made: Callable[[float, int], Policy], *, usual: str, over: Sequence[float]) -> Rule:
@@ -212,18 +216,26 @@ def curve(world: World, rule: Rule, seeds: Sequence[int]) -> Curve:
 
 
 def best_static(world: World, seeds: Sequence[int]) -> Curve:
-    """The fewest replicas that keep the share, found by search with hindsight."""
-    low, high = 0, world.setting.max_replicas
+    """The fewest replicas inside the bounds and the supply that keep the share, found by search with hindsight."""
+    fewest, most = world.site.fewest, world.site.most
+    low, high = fewest - 1, most
     while high - low > 1:
         middle = (low + high) // 2
-        point = scored(world, played(world, Static(middle), seeds[0], first=middle), str(middle), seeds[0])
-        low, high = (low, middle) if point.share >= world.setting.promise.share else (middle, high)
-    points = tuple(
-        scored(world, played(world, Static(count), seed, first=count), str(count), seed)
-        for count in sorted({max(1, high - 2), max(1, high - 1), high, min(high + 2, world.setting.max_replicas)})
-        for seed in seeds
+        low, high = (low, middle) if _constant(world, middle, seeds[0]).share >= _promised(world) else (middle, high)
+    counts = sorted({max(fewest, high - 2), max(fewest, high - 1), high, min(high + 2, most)})
+    points = tuple(_constant(world, count, seed) for count in counts for seed in seeds)
+    best = next(point for point in points if point.parameter == str(high))  # the search has not run `most` itself
+    return Curve(
+        policy=STATIC, usual=best.parameter if best.share >= _promised(world) else None, points=points, causal=False
     )
-    return Curve(policy=STATIC, usual=str(high), points=points, causal=False)
+
+
+def _constant(world: World, count: int, seed: int) -> Point:
+    return scored(world, played(world, Static(count), seed, first=count), str(count), seed)
+
+
+def _promised(world: World) -> float:
+    return world.setting.promise.share
 
 
 def oracle(world: World, seeds: Sequence[int]) -> Curve:
@@ -232,7 +244,7 @@ def oracle(world: World, seeds: Sequence[int]) -> Curve:
     windows = work_by_window(requests, [world.work(one) for one in requests], world.trace.duration_s)
     points = []
     promise = world.setting.promise
-    for times in (1.0,) if _coarse(world) else (0.3, 1.0, 3.0):
+    for times in (1.0,) if coarse(world) else (0.3, 1.0, 3.0):
         share = 1 - min(0.5, (1 - promise.share) * times)
         for seed in seeds:
             best = _cheapest(world, windows, share, seed)
@@ -243,7 +255,7 @@ def oracle(world: World, seeds: Sequence[int]) -> Curve:
 
 def _cheapest(world: World, windows: Sequence[float], share: float, seed: int) -> Point | None:
     best: Point | None = None
-    for smooth in _SMOOTH[:: 2 if _coarse(world) else 1]:
+    for smooth in _SMOOTH[:: 2 if coarse(world) else 1]:
         low, high = 0.3, 4.0  # of the knee that a replica is taken to have
         for _ in range(_KNEE_ROUNDS):
             middle = (low * high) ** 0.5
@@ -266,7 +278,7 @@ def _least_hours(world: World, plan: Sequence[int]) -> float:
     site = world.site
     ahead = int(site.cold_start_s / WINDOW_S) + 1
     wished = (max(plan[at : at + ahead]) for at in range(len(plan) - 1))
-    replicas = sum(min(max(each, site.min_replicas), site.max_replicas) for each in wished)
+    replicas = sum(min(max(each, site.fewest), site.most) for each in wished)
     return replicas * WINDOW_S / 3600 * site.accelerators_per_replica
 
 

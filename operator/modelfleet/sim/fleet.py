@@ -40,6 +40,16 @@ class Site:
     failures_per_hour: float = 0.0
     routing: Routing = Routing.RANDOM
 
+    @property
+    def most(self) -> int:
+        """The most replicas that can stand: inside the bounds, and with nodes."""
+        return self.max_replicas if self.supply is None else min(self.max_replicas, self.supply)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest that may be asked for: the lower bound, or where nodes are short of it, all that there are."""
+        return min(self.min_replicas, self.most)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
@@ -55,7 +65,8 @@ class ReplicaView:
 @dataclass(frozen=True, kw_only=True)
 class Observation:
     """What a policy may see at a tick. Counts are of the time since its last tick. `pending_s` are the times until the
-    starting replicas are expected to serve; `ended` are outcomes of requests that ended."""
+    starting replicas are expected to serve; `ended` are outcomes of requests that ended; `starts_s` says how long those
+    took to start that serve since."""
 
     now_s: float
     replicas: tuple[ReplicaView, ...]
@@ -67,6 +78,7 @@ class Observation:
     computed_tokens: int
     ended: tuple[Outcome, ...]
     oldest_wait_s: float
+    starts_s: tuple[float, ...] = ()
 
     @property
     def provisioned(self) -> int:
@@ -126,7 +138,8 @@ class Fleet:
         self._gone_made = self._gone_computed = 0
         self._left_s: list[float] = []  # when nodes were left, which are there still
         self._short = 0
-        for _ in range(site.first_replicas):
+        self._starts_s: list[float] = []
+        for _ in range(min(site.first_replicas, site.most)):
             self._start(0.0, 0.0)
         self._settle(0.0)
 
@@ -185,7 +198,9 @@ class Fleet:
     def _settle(self, now_s: float) -> None:
         """Lets replicas whose time has come serve, or die; a dead one is replaced by the fleet, not by the policy."""
         if self._pending and min(one.ready_s for one in self._pending) <= now_s:
-            self._serving += [one for one in self._pending if one.ready_s <= now_s]
+            ready = [one for one in self._pending if one.ready_s <= now_s]
+            self._serving += ready
+            self._starts_s += [one.ready_s - one.created_s for one in ready if one.ready_s > one.created_s]
             self._pending = [one for one in self._pending if one.ready_s > now_s]
         for one in [one for one in self._serving if one.dies_s <= now_s]:
             one.engine.advance(one.dies_s)
@@ -272,8 +287,9 @@ class Fleet:
             computed_tokens=computed - before.computed,
             ended=tuple(self._outcomes[before.ended :]),
             oldest_wait_s=now_s - min(waits) if waits else 0.0,
+            starts_s=tuple(self._starts_s[before.started :]),
         )
-        return seen, _Before(index, made, computed, len(self._outcomes))
+        return seen, _Before(index, made, computed, len(self._outcomes), len(self._starts_s))
 
     def _finish(self, until_s: float) -> None:
         for one in [*self._serving, *self._pending, *self._draining]:
@@ -290,6 +306,7 @@ class _Before:
     made: int = 0
     computed: int = 0
     ended: int = 0
+    started: int = 0
 
 
 def _view(one: _Replica) -> ReplicaView:

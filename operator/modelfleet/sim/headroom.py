@@ -8,11 +8,12 @@ from modelfleet.sim.world import World
 
 
 def headroom(world: World, seed: int) -> int | None:
-    """The least minReplicas with which our policy keeps the share on this seed; None where no number does.
+    """The least minReplicas with which our policy keeps the share on this seed; None where no number does that there
+    are nodes for.
 
     Found by halving: more replicas at all times are taken never to keep less.
     """
-    low, high = world.setting.min_replicas - 1, world.setting.max_replicas
+    low, high = world.site.fewest - 1, world.site.most
     if _with(world, high, seed).share < world.setting.promise.share:
         return None
     while high - low > 1:

@@ -14,6 +14,7 @@ from modelfleet.core.perf.pace import sequence_cap, token_budget
 from modelfleet.core.perf.serving import replica
 from modelfleet.core.perf.workload import Lengths
 from modelfleet.core.scaling.policy import Terms
+from modelfleet.core.scaling.terms import ANSWER_TOKENS, cold_start_s
 from modelfleet.sim.capacity import Promise, measured_knee_rps
 from modelfleet.sim.engine import EngineSpec
 from modelfleet.sim.fleet import Routing, Site
@@ -52,7 +53,8 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """`knee_rps` and `knee_in_flight` are the truth of one replica; `known` is what rules of peers are told."""
+    """`knee_rps`, `knee_in_flight` and `prompt_part` are the truth of one replica; `known` is what rules of peers are
+    told."""
 
     trace: Trace
     setting: Setting
@@ -68,14 +70,18 @@ class World:
         return self.knee_rps * Random(seed).uniform(1 - error, 1 + error)
 
     def terms(self, seed: int, share: float) -> Terms:
-        """What our policy is told, aiming at `share`."""
+        """What our policy is told, aiming at `share`: what the operator takes from a plan (core/scaling/terms.py), with
+        the knee of `believed_knee_rps`. A start is guessed until one was seen."""
+        requests = self.trace.requests
+        shared = sum(one.prefix_tokens for one in requests) / len(requests)
+        prompt = max(1.0, self.known.input_tokens - shared)
         return Terms(
             knee_rps=self.believed_knee_rps(seed),
             share=share,
             mean_input_tokens=self.known.input_tokens,
             mean_output_tokens=self.known.output_tokens,
-            prompt_part=self.prompt_part,
-            cold_start_s=self.setting.cold_start_s,
+            prompt_part=prompt / (prompt + ANSWER_TOKENS * self.known.output_tokens),
+            cold_start_s=cold_start_s(()),
             min_replicas=self.setting.min_replicas,
             max_replicas=self.setting.max_replicas,
         )

@@ -19,7 +19,7 @@ from modelfleet.cli import simulate_flags
 from modelfleet.cli.simulate_text import document as simulated
 from modelfleet.sim import contest
 from modelfleet.sim.contest import ORACLE, OURS, STATIC
-from modelfleet.sim.equal_share import sharpened
+from modelfleet.sim.equal_share import out_of_reach, sharpened
 from modelfleet.sim.world import build
 
 ROOT = Path(__file__).parents[3]
@@ -92,7 +92,7 @@ def asked(case: Case, seeds: int) -> dict[str, Any]:
     numbers = range(1, seeds + 1)
     name = re.sub(r"[^a-z0-9]+", "-", f"{case.name} {case.cold_start} {seeds}".lower())
     found = sharpened(world, kept.curves(world, numbers, CURVES / f"{name}.json"), numbers)
-    return simulated(world, found, numbers, (*notes, *contest.notes(world)))
+    return simulated(world, found, numbers, (*notes, *contest.notes(world), *out_of_reach(world, found, numbers)))
 
 
 def verdict(found: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +157,9 @@ def missed(one: dict[str, Any], share: float) -> list[str]:
     """The aims that are not reached, a sentence each."""
     why = []
     if not one["keepsPromise"]:
-        why.append(
-            f"the share is {one['share']:.4f}, not {share:g}; a constant {one['constantNumber']} would have kept it"
-        )
+        number = one["constantNumber"]
+        kept = "no constant number in the bounds" if number is None else f"a constant {number}"
+        why.append(f"the share is {one['share']:.4f}, not {share:g}; {kept} would have kept it")
     if one["bestPeerHours"] is not None and one["ours"] > one["bestPeerHours"]:
         why.append(f"dearer than {one['bestPeer']} at equal share")
     if one["gapClosed"] is not None and one["gapClosed"] < _CLOSED:
@@ -177,7 +177,7 @@ def _table(case: Case, document: dict[str, Any]) -> list[str]:
     for one in document["policies"]:
         shipped = one["asShipped"]
         if shipped is None:
-            rows.append(f"| {one['policy']} | no schedule keeps the share | | | | | | |")
+            rows.append(f"| {one['policy']} | nothing inside the bounds keeps the share | | | | | | |")
             continue
         rows.append(
             f"| {one['policy']} | {shipped['share']:.4f} | {shipped['acceleratorHours']:.2f} |"

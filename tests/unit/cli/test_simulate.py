@@ -43,17 +43,20 @@ def document(capsys: Captured, *arguments: str) -> dict[str, Any]:
 
 
 def test_json_has_the_world_and_a_curve_for_each_policy(capsys: Captured) -> None:
-    found = document(capsys, *SHORT, "--policy", f"{OURS},kpa,{STATIC}", "--seeds", "2")
+    found = document(capsys, *SHORT, "--policy", f"{OURS},hpa-queue,{STATIC}", "--seeds", "2")
 
     assert found["apiVersion"] == "modelfleet.dev/simulation/v1alpha1"
     assert found["world"]["share"] == 0.99
     assert found["world"]["coldStart_s"] == 60
-    assert [one["policy"] for one in found["policies"]] == [OURS, "kpa", STATIC]
+    assert [one["policy"] for one in found["policies"]] == [OURS, "hpa-queue", STATIC]
     assert [one["causal"] for one in found["policies"]] == [True, True, False]
     for policy in found["policies"]:
         assert {point["seed"] for point in policy["points"]} == {1, 2}
         assert all(0 <= point["share"] <= 1 and point["acceleratorHours"] > 0 for point in policy["points"])
         assert policy["asShipped"]["share"] <= 1
+    named = [note for note in found["world"]["notes"] if note.startswith("however strict, hpa-queue (")]
+    assert [note.split(" on ")[1][:6] for note in named] == ["seed 1", "seed 2"]
+    assert found["policies"][1]["acceleratorHoursAtOurShare"] is None
 
 
 def test_a_trace_file_is_run_and_the_same_seed_prints_the_same(capsys: Captured, trace: Path) -> None:

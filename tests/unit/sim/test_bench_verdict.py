@@ -69,6 +69,17 @@ def test_a_verdict(found: dict[str, Any], best: str | None, closed: float | None
     assert all(sentence.startswith(start) for sentence, start in zip(said, aims, strict=True))
 
 
+def test_where_no_constant_number_keeps_the_share_none_is_named() -> None:
+    found = document(6.0, {"kpa": None}, 4.0, share=0.97)
+    static = next(one for one in found["policies"] if one["policy"] == "static")
+    static["points"], static["asShipped"] = [{"parameter": "4", "share": 0.98}], None
+
+    said = missed(verdict(found), 0.99)
+    assert said == ["the share is 0.9700, not 0.99; no constant number in the bounds would have kept it"]
+    text = lines("small", 1, [(cases("small")[0][0], found)])
+    assert "| static | nothing inside the bounds keeps the share | | | | | | |" in text
+
+
 def test_the_section_names_each_case_its_figures_and_the_aims_that_are_not_reached() -> None:
     case = cases("small")[0][0]
     text = lines("small", 1, [(case, document(7.0, {"kpa": 8.0, "keda": None}, 4.0))])

@@ -7,6 +7,7 @@ import pytest
 from modelfleet.cli.cases import asked
 from modelfleet.cli.models import lookup
 from modelfleet.core.perf.case import Case
+from modelfleet.core.scaling.terms import ANSWER_TOKENS, COLD_START_S
 from modelfleet.sim import contest
 from modelfleet.sim.capacity import Promise, measured_knee_rps, share_at
 from modelfleet.sim.contest import Curve, Point, cost_at
@@ -54,6 +55,18 @@ def test_policies_are_told_a_capacity_that_is_wrong_within_the_error(world: Worl
     assert all(0.8 * world.knee_rps <= one <= 1.2 * world.knee_rps for one in told)
     exact = replace(world, setting=replace(SETTING, capacity_error=0.0))
     assert exact.believed_knee_rps(1) == world.knee_rps
+
+
+def test_ours_is_told_what_the_operator_knows_of_a_plan_and_no_measured_truth(world: World) -> None:
+    slow = replace(world, setting=replace(world.setting, cold_start_s=600.0), prompt_part=0.123)
+    terms = slow.terms(1, 0.99)
+    prompt, answer = world.known.input_tokens, world.known.output_tokens
+
+    assert terms.cold_start_s == COLD_START_S
+    assert terms.prompt_part == prompt / (prompt + ANSWER_TOKENS * answer)
+    shared = tuple(replace(one, prefix_tokens=500) for one in world.trace.requests)
+    of_prefix = replace(world, trace=replace(world.trace, requests=shared)).terms(1, 0.99)
+    assert of_prefix.prompt_part == (prompt - 500) / (prompt - 500 + ANSWER_TOKENS * answer)
 
 
 def test_the_oracle_keeps_the_share_at_no_more_than_the_best_constant_number_costs(world: World) -> None:
