@@ -163,3 +163,27 @@ def test_workers_that_are_read_once_a_minute_let_replicas_leave() -> None:
 
     assert high >= 5
     assert fleet.replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("at_s", "every_s", "fresh_s"),
+    [
+        pytest.param((0, 5, 10), 5, 30, id="every five seconds: half a minute"),
+        pytest.param((0, 60, 120), 5, 180, id="asked every five seconds, and scraped once a minute"),
+        pytest.param((0,), 60, 180, id="once a minute, before the second reading"),
+        pytest.param((0, 20, 40), 20, 60, id="every twenty seconds: three of them"),
+        pytest.param((0, 5, 3600), 5, 30, id="a silence is no step"),
+        pytest.param((0, 60, 180), 5, 180, id="a reading that was missed is none either"),
+        pytest.param((0, 600, 1200), 5, 180, id="never longer than three minutes"),
+        pytest.param((), 5, 30, id="nothing was read yet"),
+    ],
+)
+def test_how_old_a_reading_may_be_follows_how_often_one_comes(
+    at_s: tuple[float, ...], every_s: float, fresh_s: float
+) -> None:
+    readings = tuple(Reading(pod_uid="a", at_s=float(each)) for each in at_s)
+    pod = PodSamples(uid="a", name="a", revision="r", readings=readings, every_s=every_s)
+
+    assert pod.fresh_s == fresh_s
+    assert pod.fresh(at_s[-1] + fresh_s if at_s else 0.0) is bool(at_s)
+    assert not pod.fresh((at_s[-1] if at_s else 0.0) + fresh_s + 1)
