@@ -109,7 +109,7 @@ def test_a_window_holds_its_own_time_of_a_pod_that_was_silent_for_an_hour() -> N
 def busy_fleet(knees: float = 2.4, **scaling: int) -> Sampled:
     """Four replicas or so under a steady load that they carry."""
     fleet = sampled(minReplicas=4, **scaling)
-    return fleet.run(300, fleet.knee_rps * knees)
+    return fleet.run(120, fleet.knee_rps * knees)
 
 
 def test_a_worker_that_comes_back_after_five_minutes_buys_no_replica() -> None:

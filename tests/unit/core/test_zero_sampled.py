@@ -125,7 +125,7 @@ def one_calls(site: Sleeper) -> int:
     """One request comes at zero; how many replicas were made since."""
     before = len(site.created)
     site.hold("a1", 1)
-    site.pass_time(150)
+    site.pass_time(100)
     return len(site.created) - before
 
 
@@ -149,7 +149,7 @@ def test_an_operator_that_starts_at_zero_or_while_it_wakes_wakes_one_too() -> No
     site.hold("a1", 1)
     site.look()
     site.kill()
-    site.pass_time(150)
+    site.pass_time(100)
 
     assert len(site.created) - before == 1
     assert site.unanswered == []
@@ -174,7 +174,7 @@ def test_a_schedule_that_wakes_it_brings_as_many_as_it_asks_for() -> None:
     schedule = {"cron": f"{minute} * * * *", "duration": "10m", "minReplicas": 2}
     site.deployment["spec"]["scaling"]["schedules"] = [schedule]
     before = len(site.created)
-    site.pass_time(2000, each=20)
+    site.pass_time(2000, each=50)
 
     assert len(site.created) - before == 2
 
@@ -211,7 +211,7 @@ def test_the_decisions_around_a_night_are_made_again_from_the_ledger() -> None:
     site.pass_time(NIGHT_S, each=600)
     site.rps = 0.3 * site.knee_rps
     one_calls(site)
-    site.pass_time(320)
+    site.pass_time(60)
 
     stored = loaded(site.stored["ledger"])
     assert stored is not None
