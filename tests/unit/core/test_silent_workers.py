@@ -173,6 +173,7 @@ def test_workers_that_are_read_once_a_minute_let_replicas_leave() -> None:
         pytest.param((0,), 60, 180, id="once a minute, before the second reading"),
         pytest.param((0, 20, 40), 20, 60, id="every twenty seconds: three of them"),
         pytest.param((0, 5, 3600), 5, 30, id="a silence is no step"),
+        pytest.param((0, 3600), 5, 30, id="nor is one of which only the ends are kept"),
         pytest.param((0, 60, 180), 5, 180, id="a reading that was missed is none either"),
         pytest.param((0, 600, 1200), 5, 180, id="never longer than three minutes"),
         pytest.param((), 5, 30, id="nothing was read yet"),

@@ -64,7 +64,7 @@ class PodSamples:
         """How old its last reading may be. It follows the steps in which readings come: a Prometheus may scrape more
         seldom than it is asked. Of the last two steps the shorter counts, so that a silence is none of them."""
         ends = self.readings[-3:]
-        step_s = min((after.at_s - before.at_s for before, after in pairwise(ends)), default=0.0)
+        step_s = min(after.at_s - before.at_s for before, after in pairwise(ends)) if len(ends) == 3 else 0.0
         return min(max(FRESH_S, MISSED * max(self.every_s, step_s)), LONGEST_FRESH_S)
 
     def ends(self, now_s: float, window_s: float) -> tuple[Reading, Reading] | None:
