@@ -124,10 +124,9 @@ def wake_after_s(case: Case, kept: Kept) -> float | None:
 
 def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
     kept = _with_faults(case, kept, clock_s)
-    tallies = kept.tallies
-    total = sum(tallies.values(), Tally())
-    binding = _binding(case.objectives, tallies)
-    of_binding = tallies.get(str(binding.name), Tally())
+    total = sum(kept.tallies.values(), Tally())
+    binding = _binding(case.objectives, kept.tallies)
+    of_binding = kept.tallies.get(str(binding.name), Tally())
     input_mean = _input_mean(kept, total)
     terms = replace(terms_of(case.plan, binding, kept.starts_s), knee_rps=case.stands.knee_rps)
     arrivals = round(total.arrivals)
