@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from builders import Fleet, Raw, is_ready
+from builders import Fleet, Raw, is_ready, running
 from modelfleet.api import names
 from modelfleet.api.parse import parse_deployment
 from modelfleet.core.active import Scaling
@@ -42,14 +42,16 @@ class Worker:
 @dataclass
 class Sampled:
     """`rps` requests a second come to each objective, spread evenly over the serving pods; above `knee_rps` a pod is
-    late with half of them. Pods in `silent` cannot be read, those in `slow` are late with everything. `numbers` are
-    those decided, one a step. `read` gives what is gathered besides."""
+    late with half of them. Pods in `silent` cannot be read, those in `slow` are late with everything, and those in
+    `failing` are not Ready, after so many restarts. `numbers` are those decided, one a step. `read` gives what is
+    gathered besides."""
 
     fleet: Fleet
     knee_rps: float
     rps: dict[str, float] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
     slow: set[str] = field(default_factory=set)
+    failing: dict[str, int] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
     gone: list[PodSamples] = field(default_factory=list)
     kept: Kept | None = None
@@ -58,7 +60,8 @@ class Sampled:
     scaling: Scaling | None = None
     numbers: list[int] = field(default_factory=list)
     woken: bool = True
-    ready_since: dict[str, str] = field(default_factory=dict)
+    turned: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)
     read: Callable[[], dict[str, Any]] = dict
 
     def run(self, seconds: float, rps: float | None = None, objective: str = "interactive") -> "Sampled":
@@ -68,6 +71,7 @@ class Sampled:
         for _ in range(round(seconds / STEP_S)):
             self.fleet.tick(STEP_S)
             self.at_s += STEP_S
+            self._fail()
             self._work()
             self._decide()
         return self
@@ -114,11 +118,29 @@ class Sampled:
         """What would be gathered now."""
         world = self.fleet.world()
         for pod in world.pods:
-            uid = pod["metadata"]["uid"]
-            if is_ready(dict(pod)):
-                since = self.ready_since.setdefault(uid, self.fleet.now.isoformat())
-                pod["status"]["conditions"][-1]["lastTransitionTime"] = since
+            self._with_times(dict(pod))
         return replace(world, samples=self.samples(), scaling=self.kept, **self.read())
+
+    def _fail(self) -> None:
+        """Workers that fail are not Ready; those that were restarted run since then."""
+        for name, restarts in self.failing.items():
+            pod = self.fleet.pods()[name]
+            self.restarts[pod["metadata"]["uid"]] = restarts
+            pod["status"] = running(restarts)
+
+    def _with_times(self, pod: Raw) -> None:
+        """As the kubelet writes it: since when a pod is Ready or not, and since when its worker runs."""
+        uid, now, ready = pod["metadata"]["uid"], self.fleet.now.isoformat(), is_ready(pod)
+        conditions = pod["status"].get("conditions", [])
+        if not ready and not any(each["type"] == "Ready" for each in conditions):
+            return
+        if self.turned.get(uid, (not ready, ""))[0] is not ready:
+            self.turned[uid] = (ready, now if uid in self.turned or ready else pod["metadata"]["creationTimestamp"])
+        conditions[-1]["lastTransitionTime"] = self.turned[uid][1]
+        restarts = self.restarts.get(uid, 0)
+        began = self.turned[uid][1] if restarts else pod["metadata"]["creationTimestamp"]
+        container = {"name": "worker", "state": {"running": {"startedAt": began}}, "restartCount": restarts}
+        pod["status"]["containerStatuses"] = [container]
 
     def samples(self) -> Samples:
         """What is known of the workers."""

@@ -188,7 +188,7 @@ class Operator:
     async def _operate(self, cluster: Cluster, streams: Streams, leadership: Leadership, stop: asyncio.Event) -> int:
         queue: WorkQueue[Key] = WorkQueue(Backoff(random.random))
         recorder = Recorder(cluster, socket.gethostname(), utc_now, self._metrics.events_dropped.inc)
-        book = Book(asyncio.get_running_loop().time)
+        book = Book(asyncio.get_running_loop().time, self._options.sampling.interval_s)
         activators = Activators(cluster, self._options.namespaces)
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)

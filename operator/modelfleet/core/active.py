@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from modelfleet.api import names
 from modelfleet.api.modeldeployment import ScalingMode
+from modelfleet.api.reasons import ScalingReason
+from modelfleet.api.zero_status import ZeroState
 from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.course import Promise
@@ -20,8 +22,9 @@ from modelfleet.core.scaling.arbitration import Bid
 from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
 from modelfleet.core.scaling.quota import quota_limits
 from modelfleet.core.scaling.revisions import promise_of_revisions
-from modelfleet.core.scaling.scaled import Case, Seats, bounds, decide_scaled, wake_after_s
+from modelfleet.core.scaling.scaled import Case, Seats, at_zero, bounds, decide_scaled, wake_after_s
 from modelfleet.core.scaling.terms import cold_start_s, has_knee
+from modelfleet.core.scaling.zero import Zero
 from modelfleet.core.snapshot import World
 
 
@@ -37,6 +40,15 @@ class Scaling:
     def again(self, case: Case) -> "Scaling":
         """The decision on newer samples."""
         return replace(self, case=case, kept=decide_scaled(case, self.kept))
+
+    def beside(self, zero: Zero | None) -> "Scaling":
+        """With what going to zero decided beside it: while nobody serves because nobody asked, the number that the load
+        needed before is none to come back to."""
+        reasons = {ZeroState.AT_ZERO: ScalingReason.IDLE, ZeroState.WAKING: ScalingReason.WOKEN}
+        reason = reasons.get(zero.state) if zero is not None else None
+        if zero is None or reason is None or self.case.seats.serving:
+            return self
+        return replace(self, kept=at_zero(self.case, self.kept, zero.replicas, reason, zero.why))
 
     @property
     def bid(self) -> Bid:
@@ -149,16 +161,27 @@ def seats(world: World, fleet: tuple[Replica, ...], start_s: float) -> Seats:
         pending_s=tuple(max(0.0, start_s - min(start_s, elapsed_s(one.created_at, world.now))) for one in coming),
         moving=bool(coming or going),
         leaving=len(going),
-        starting=frozenset(one.uid for one in coming),
+        starting=frozenset(one.uid for one in coming if starts_first(one)),
         starts_s={uid: taken_s for uid, taken_s in starts.items() if taken_s is not None},
         present=frozenset(one.leader.uid for one in fleet if one.leader is not None),
     )
 
 
+def starts_first(replica: Replica) -> bool:
+    """It comes up for the first time: it neither answered requests before, nor did a worker of it begin again."""
+    leader = replica.leader
+    if leader is None or leader.ready or leader.was_ready:
+        return False
+    return not any(pod.restarted for pod in replica.pods)
+
+
 def _start_s(replica: Replica) -> float | None:
-    """From its creation to its first readiness; None where that cannot be told."""
+    """From its creation to its readiness, which is the first where its first start was watched; None where that cannot
+    be told, or a worker of it began again."""
     leader = replica.leader
     if leader is None or leader.ready_since is None or replica.created_at is None:
+        return None
+    if any(pod.restarted for pod in replica.pods):
         return None
     taken_s = (leader.ready_since - replica.created_at).total_seconds()
     return taken_s if taken_s > 0 else None

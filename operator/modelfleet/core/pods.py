@@ -34,7 +34,8 @@ class PodView:
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
     least once. `scheduled_at`: when it got its node;
-    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
+    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is. `was_ready`: it is
+    not, and has been. `restarted`: its worker's container was started again.
     """
 
     name: str
@@ -60,6 +61,8 @@ class PodView:
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
+    was_ready: bool = False
+    restarted: bool = False
 
     @property
     def hopeless(self) -> bool:
@@ -104,6 +107,8 @@ def view(pod: Any, deployment: str) -> PodView:
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
         ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,
+        was_ready=not ready and _was_ready(pod),
+        restarted=raw.integer(worker_status(pod), "restartCount") > 0,
     )
 
 
@@ -127,6 +132,13 @@ def _has_started(pod: Any, ready: bool) -> bool:
     container = worker_status(pod)
     ran = any(raw.mapping(container, "state", kind) for kind in ("running", "terminated"))
     return ready or ran or raw.integer(container, "restartCount") > 0
+
+
+def _was_ready(pod: Any) -> bool:
+    """The kubelet writes that a new pod is not Ready before it starts its worker; what turned later, turned back."""
+    turned = raw.instant(_condition(pod, "Ready"), "lastTransitionTime")
+    began = raw.instant(worker_status(pod), "state", "running", "startedAt")
+    return turned is not None and began is not None and turned > began
 
 
 def _has_stopped(pod: Any) -> bool:

@@ -85,6 +85,7 @@ def plan(world: World) -> Outcome:
     intent, course, scaling = _course(world, children, fleet, intent, known, wanted)
     fleet = of_its_pools(fleet, course.goal) if course else fleet
     intent, handshake = decide_handshake(world, children, fleet, intent, plans)
+    scaling = scaling.beside(handshake.zero) if scaling else None
     warmth = decide_warmth(world, children, fleet, plans)
     moves = _moves(
         Ground(

@@ -8,7 +8,7 @@ from modelfleet.controller.triggers import Key
 from modelfleet.core.scaling.joining import Series
 from modelfleet.core.scaling.page import Origin, PageError, Slot, origin, reading
 from modelfleet.core.scaling.reading import Reading
-from modelfleet.core.scaling.samples import UNREAD, WINDOW_S, PodSamples, Samples
+from modelfleet.core.scaling.samples import FRESH_S, UNREAD, WINDOW_S, PodSamples, Samples
 from modelfleet.core.scaling.step_samples import STEPS_S, cells
 
 UNNAMED = "its page does not say which pod it is of: the worker image is older than the operator"
@@ -26,8 +26,9 @@ class _Entry:
 class Book:
     """Samples of all keys. What is not followed is not kept: a reading of a pod that ended meanwhile is dropped."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], float], every_s: float = 0.0) -> None:
+        """Workers are looked at every `every_s`."""
+        self._now, self._every_s = now, every_s
         self._entries: dict[Key, _Entry] = {}
         self._keys: dict[str, Key] = {}  # by pod uid
 
@@ -42,8 +43,8 @@ class Book:
                 entry.gone[uid] = ended
         for uid, each in present.items():
             if uid not in entry.series:
-                fresh = Series(pod=PodSamples(uid=uid, name=each.name, revision=each.revision, failure=UNREAD))
-                entry.series[uid] = entry.gone.pop(uid, fresh)  # one that was not listed for a moment goes on
+                known = uid in entry.gone  # one that was not listed for a moment goes on
+                entry.series[uid] = entry.gone.pop(uid) if known else Series(pod=self._unread(each))
             self._keys[uid] = key
         entry.workers = present
 
@@ -109,6 +110,16 @@ class Book:
         """Followed pods that say nothing about now."""
         now_s = self._now()
         return sum(not series.pod.fresh(now_s) for entry in self._entries.values() for series in entry.series.values())
+
+    def fresh_s(self, uid: str) -> float:
+        """How old a pod's last reading may be."""
+        key = self._keys.get(uid)
+        return self._entries[key].series[uid].pod.fresh_s if key is not None else FRESH_S
+
+    def _unread(self, worker: Worker) -> PodSamples:
+        return PodSamples(
+            uid=worker.uid, name=worker.name, revision=worker.revision, failure=UNREAD, every_s=self._every_s
+        )
 
     def fail(self, uid: str, why: str) -> None:
         """A pod could not be read; what was read before ages."""

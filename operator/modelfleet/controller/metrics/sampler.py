@@ -18,7 +18,6 @@ from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
-from modelfleet.core.scaling.samples import FRESH_S
 from modelfleet.core.scaling.step_samples import STEPS_S
 
 _log = logging.getLogger(__name__)
@@ -29,9 +28,6 @@ WAKE_S = 15.0
 WAKES_PER_S = 10.0
 """Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
 turn of each comes every 100 s."""
-
-OLD = f"Prometheus has not read it for more than {FRESH_S:g} s"
-"""It shows what it has for five minutes when it scrapes no more; that says nothing about now."""
 
 _TELL_S = 60.0
 _AT_A_TIME = 50
@@ -168,8 +164,10 @@ class Indirect:
             why = "Prometheus has no series of it" if page is None else None
             if page is not None:
                 why = self._book.take(worker, page.found, self._moments[worker.uid][1])
-                if why is None and page.age_s > FRESH_S:
-                    why = OLD
+                fresh_s = self._book.fresh_s(worker.uid)
+                if why is None and page.age_s > fresh_s:
+                    # It shows what it has for five minutes when it scrapes no more; that says nothing about now.
+                    why = f"Prometheus has not read it for more than {fresh_s:.0f} s"
             if why is None:
                 self.tally.read += 1
             else:

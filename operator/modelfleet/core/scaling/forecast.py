@@ -57,6 +57,10 @@ class Forecaster:
     scores: tuple[tuple[Way, float], ...] = ()
     due: tuple[Due, ...] = ()
 
+    def rested(self, bins: int) -> "Forecaster":
+        """After so many bins in which nobody was there: what was foretold of them is neither right nor wrong."""
+        return replace(self, count=self.count + bins, due=())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
@@ -70,7 +74,8 @@ def forecast(state: Forecaster, history: History, new_bins: int, horizon_s: floa
     """The forecast now, and the state with the scores of those that have come due; `new_bins` were finished since."""
     ahead = max(1, round(horizon_s / BIN_S))
     if new_bins:
-        state = _scored(replace(state, count=state.count + new_bins), history, ahead)
+        decayed = tuple((way, score * _DECAY**new_bins) for way, score in state.scores)
+        state = _scored(replace(state, count=state.count + new_bins, scores=decayed), history, ahead)
     values = dict(_values(state, history, ahead))
     if new_bins:
         state = replace(state, due=(*state.due, Due(made_at=state.count, values=tuple(values.items()))))
@@ -83,14 +88,13 @@ def forecast(state: Forecaster, history: History, new_bins: int, horizon_s: floa
 
 
 def _scored(state: Forecaster, history: History, ahead: int) -> Forecaster:
-    scores = {way: score * _DECAY for way, score in state.scores}
-    waiting = []
+    scores, waiting = dict(state.scores), []
     level = max(history.mean(3600.0), 1e-9)
     for due in state.due:
         if state.count - due.made_at < ahead:
             waiting.append(due)
             continue
-        came = _peak(history.bins[len(history.bins) - (state.count - due.made_at) :][:ahead])
+        came = _peak(history.bins[max(0, len(history.bins) - (state.count - due.made_at)) :][:ahead])
         for way, value in due.values:
             miss = (came - value) / level
             scores[way] = scores.get(way, 0.0) + (SHORT * miss if miss > 0 else -miss)

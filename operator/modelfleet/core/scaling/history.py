@@ -27,18 +27,33 @@ class History:
     slot_since_s: float = 0.0
 
     def add(self, work: float, now_s: float) -> "History":
-        """With the work that arrived up to `now_s`, since the last call."""
+        """With the work that arrived up to `now_s`, since the last call. A time longer than a bin or a slot is several,
+        so that a season stays where it is after one in which nobody looked, or nobody came."""
         grown = replace(self, open_work=self.open_work + work, slot_work=self.slot_work + work)
-        if now_s - grown.open_since_s >= BIN_S:
+        count = self.bins_until(now_s)
+        if count:
             rate = grown.open_work / (now_s - grown.open_since_s)
-            grown = replace(grown, bins=(*grown.bins, rate)[-BINS:], open_work=0.0, open_since_s=now_s)
-        if now_s - grown.slot_since_s >= SLOT_S:
+            since_s = grown.open_since_s + count * BIN_S
+            bins = (*grown.bins, *(rate,) * min(count, BINS))[-BINS:]
+            grown = replace(grown, bins=bins, open_work=rate * (now_s - since_s), open_since_s=since_s)
+        count = _whole(now_s - grown.slot_since_s, SLOT_S)
+        if count:
             rate = grown.slot_work / (now_s - grown.slot_since_s)
-            grown = replace(grown, slots=(*grown.slots, rate)[-SLOTS:], slot_work=0.0, slot_since_s=now_s)
+            since_s = grown.slot_since_s + count * SLOT_S
+            slots = (*grown.slots, *(rate,) * min(count, SLOTS))[-SLOTS:]
+            grown = replace(grown, slots=slots, slot_work=rate * (now_s - since_s), slot_since_s=since_s)
         return grown
+
+    def bins_until(self, now_s: float) -> int:
+        """How many bins are finished by then."""
+        return _whole(now_s - self.open_since_s, BIN_S)
 
     def mean(self, seconds: float) -> float:
         """Work a second over the last finished bins that cover `seconds`."""
         count = max(1, round(seconds / BIN_S))
         recent = self.bins[-count:]
         return sum(recent) / len(recent) if recent else 0.0
+
+
+def _whole(seconds: float, step_s: float) -> int:
+    return max(0, int(seconds // step_s))

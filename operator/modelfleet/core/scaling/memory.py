@@ -28,6 +28,7 @@ LEARN_S = 600.0
 """Without a memory none leaves for so long: what is there was decided by somebody who knew more."""
 
 _SAID = 400  # characters of a change's detail that are kept
+_AT_ZERO_SINCE = "atZeroSince"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +73,13 @@ class Kept:
     """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last. `slow` is the replica
     that is replaced, or was the last time; `late` says that requests are late without a load; `given` and `got` are
     replicas that went to or came from another model. None leaves before `learns_until_s`, by the policy's clock,
-    because the load was not known.
+    because the load was not known. `at_zero_since`: nobody has served since, because nobody asked; what that did to the
+    load the policy is not told yet.
 
-    Of this process alone: `suspect` may be a slow replica, looked for at `searched_s`; `starting` are replicas whose
-    start is watched; `offset_s` takes its clock to the policy's; `looked_s` and `heard_s` are when workers were last
-    looked at, and when one last said something; `cursors` and `tallies` are what was counted and not yet decided on.
+    Of this process alone: `rested_s` is how long that was, once a replica serves; `suspect` may be a slow replica,
+    looked for at `searched_s`; `starting` are replicas whose start is watched; `offset_s` takes its clock to the
+    policy's; `looked_s` and `heard_s` are when workers were last looked at, and when one last said something;
+    `cursors` and `tallies` are what was counted and not yet decided on.
     Of the last decision, for telling: `need`, `load_rps`, `peak_rps`, `margin`, `now` (its sentence), `binding` (the
     objective that binds), `evidence` (ended requests behind the margin).
     """
@@ -89,6 +92,8 @@ class Kept:
     input_mean: float = 0.0
     evidence: int = 0
     learns_until_s: float = 0.0
+    at_zero_since: datetime | None = None
+    rested_s: float = 0.0
     starting: frozenset[str] = frozenset()
     offset_s: float | None = None
     looked_s: float | None = None
@@ -114,6 +119,10 @@ class Kept:
         """The policy's clock at the last decision."""
         return self.ledger.memory.last_s or 0.0
 
+    def at_zero_s(self, now: datetime) -> float:
+        """For how long nobody has served because nobody asked; 0 where that is not so."""
+        return max(0.0, (now - self.at_zero_since).total_seconds()) if self.at_zero_since is not None else 0.0
+
 
 def with_starts(known: tuple[float, ...], seen: tuple[float, ...]) -> tuple[float, ...]:
     """The starts remembered after those that were seen."""
@@ -131,7 +140,7 @@ def due(kept: Kept, stored: Mapping[str, Any]) -> bool:
     """Whether it is to be written."""
     if not stored or raw.integer(stored, "replicas", default=-1) != kept.replicas:
         return True
-    if _found(kept) != _said(stored):
+    if _found(kept) != _said(stored) or (kept.at_zero_since is None) != (_AT_ZERO_SINCE not in stored):
         return True
     clock = stored.get("clock_s")
     return not isinstance(clock, int | float) or not 0 <= kept.clock_s - clock < WRITE_S
@@ -164,6 +173,7 @@ def dumped(kept: Kept) -> dict[str, Any]:
         "inputMean": round(kept.input_mean, 1),
         "evidence": kept.evidence,
         "learnsUntil_s": round(kept.learns_until_s, 3),
+        **({_AT_ZERO_SINCE: kept.at_zero_since.isoformat()} if kept.at_zero_since is not None else {}),
         "shown": _of_change(kept.shown) if kept.shown else None,
         "findings": [_FINDING.dump_python(each, mode="json") for each in _findings(kept)],
         "changes": [_of_change(each) for each in kept.changes],
@@ -211,6 +221,7 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         input_mean=max(0.0, mean or 0.0),
         evidence=max(0, raw.integer(stored, "evidence")),
         learns_until_s=learns_until_s,
+        at_zero_since=raw.instant(stored, _AT_ZERO_SINCE),
         slow=_finding(stored, Fault.SLOW_REPLICA, clock_s),
         late=_finding(stored, Fault.LATE_WITHOUT_LOAD, clock_s),
         given=_finding(stored, Fault.YIELDED, clock_s),

@@ -83,7 +83,8 @@ class Terms:
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """What was measured since the last decision. `good` of `ended` requests kept the promise; aborted ones are in
-    neither. `output_tokens` are of those that finished. `waiting` are requests that no engine runs yet."""
+    neither. `output_tokens` are of those that finished. `waiting` are requests that no engine runs yet. `rested_s`:
+    before all that, for so long, nobody asked and no replica was there."""
 
     now_s: float
     arrivals: int
@@ -95,6 +96,7 @@ class Sample:
     serving: int
     pending_s: tuple[float, ...]
     waiting: int
+    rested_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +150,12 @@ class Decision:
 
 def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
     """The decision at `sample.now_s`, and what to remember."""
+    memory = _rested(memory, sample.rested_s)
     elapsed_s = sample.now_s - memory.last_s if memory.last_s is not None else 0.0
     memory = _measured(sample, _of_knee(memory, terms), terms)
-    open_since_s = memory.history.open_since_s
     work = _work(sample, memory, terms)
+    new_bins = memory.history.bins_until(sample.now_s) if elapsed_s > 0 else 0
     history = memory.history.add(work, sample.now_s)
-    new_bins = int(history.open_since_s != open_since_s and elapsed_s > 0)
     found, forecaster = forecast(memory.forecaster, history, new_bins, terms.cold_start_s + elapsed_s)
     memory = replace(memory, history=history, forecaster=forecaster)
     margin = exp(memory.log_margin - memory.log_knee)
@@ -191,6 +193,29 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     )
     memory = _followed(memory, sample.now_s, terms, max(needs[0][1], ahead[0][1]), each, work)
     return decision, replace(memory, needs=needs, ahead=ahead, held=held_needs, peaks=peaks, last_s=sample.now_s)
+
+
+def _rested(memory: Memory, rested_s: float) -> Memory:
+    """After a time without any load, for which nothing was held: what was needed before it is not needed any more."""
+    if memory.last_s is None or rested_s <= 0:
+        return memory
+    now_s = memory.last_s + rested_s
+    kept = exp(-rested_s / BUDGET_S)
+    return replace(
+        memory,
+        history=memory.history.add(0.0, now_s),
+        forecaster=memory.forecaster.rested(memory.history.bins_until(now_s)),
+        idle_ended=memory.idle_ended * kept,
+        idle_late=memory.idle_late * kept,
+        needs=(),
+        ahead=(),
+        peaks=(),
+        held=(),
+        follows=(),
+        came=memory.came * kept,
+        missed=memory.missed * kept,
+        last_s=now_s,
+    )
 
 
 def _of_knee(memory: Memory, terms: Terms) -> Memory:

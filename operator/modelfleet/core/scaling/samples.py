@@ -7,9 +7,10 @@ count any more.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from modelfleet.core.perf.cells import Cells
-from modelfleet.core.scaling.reading import HISTOGRAMS, Histogram, ObjectiveCounts, Reading
+from modelfleet.core.scaling.reading import HISTOGRAMS, OUTCOMES, Histogram, ObjectiveCounts, Outcomes, Reading
 
 UNREAD = "it was not read yet"
 """The failure of a pod that this process has not tried to read."""
@@ -20,11 +21,20 @@ WINDOW_S = 300.0
 FRESH_S = 30.0
 """A pod whose last reading is older says nothing about now: six readings at the default interval were missed."""
 
+MISSED = 3
+"""One that is read more seldom may miss so many readings."""
+
+LONGEST_FRESH_S = 180.0
+"""However seldom it is read: three readings at the longest interval, or of a Prometheus that scrapes once a minute."""
+
+_GAP_S = 60.0
+"""Readings that are further apart, more than thinning makes them, have a silence between them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSamples:
     """One pod: its readings, oldest first, thinned out; `failure` says why the last look failed, None if it did not.
-    `steps` are those that its engine took since its start, as read at `steps_at_s`."""
+    `steps` are those that its engine took since its start, as read at `steps_at_s`. It is looked at every `every_s`."""
 
     uid: str
     name: str
@@ -33,6 +43,7 @@ class PodSamples:
     failure: str | None = None
     steps: Cells = field(default_factory=dict)
     steps_at_s: float | None = None
+    every_s: float = 0.0
 
     @property
     def last(self) -> Reading | None:
@@ -45,15 +56,29 @@ class PodSamples:
 
     def fresh(self, now_s: float) -> bool:
         """Whether it says something about now."""
-        return bool(self.readings) and now_s - self.readings[-1].at_s <= FRESH_S
+        age_s = self.age_s(now_s)
+        return age_s is not None and (age_s <= FRESH_S or age_s <= self.fresh_s)
+
+    @property
+    def fresh_s(self) -> float:
+        """How old its last reading may be. It follows the steps in which readings come: a Prometheus may scrape more
+        seldom than it is asked. Of the last two steps the shorter counts, so that a silence is none of them."""
+        ends = self.readings[-3:]
+        step_s = min(after.at_s - before.at_s for before, after in pairwise(ends)) if len(ends) == 3 else 0.0
+        return min(max(FRESH_S, MISSED * max(self.every_s, step_s)), LONGEST_FRESH_S)
 
     def ends(self, now_s: float, window_s: float) -> tuple[Reading, Reading] | None:
-        """The first and the last reading of the window, the first at its beginning or before; None: not two of them."""
+        """The first and the last reading of the window, the first at its beginning or before; None: not two of them.
+
+        Of a silence that the window begins in, what came evenly since its beginning counts."""
         since_s = now_s - window_s
         if len(self.readings) < 2 or self.readings[-1].at_s <= since_s:
             return None
-        first = next((each for each in reversed(self.readings) if each.at_s <= since_s), self.readings[0])
-        return None if first is self.readings[-1] else (first, self.readings[-1])
+        at = next((i for i in range(len(self.readings) - 1, 0, -1) if self.readings[i].at_s <= since_s), 0)
+        first, after = self.readings[at], self.readings[at + 1]
+        if first.at_s < since_s and after.at_s - first.at_s > max(_GAP_S, self.fresh_s):
+            first = between(first, after, since_s)
+        return first, self.readings[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +142,11 @@ def counted(
     """What an objective counted in the window, over `of` or all pods, those that are gone too; None is no data."""
     pods, span_s, total = 0, 0.0, ObjectiveCounts()
     for pod in (*samples.pods.values(), *samples.gone) if of is None else of:
-        between = pod.ends(samples.at_s, window_s)
-        change = _change(between, promise, objective) if between else None
-        if between is None or change is None:
+        ends = pod.ends(samples.at_s, window_s)
+        change = _change(ends, promise, objective) if ends else None
+        if ends is None or change is None:
             continue
-        first, last = between
+        first, last = ends
         pods, span_s = pods + 1, max(span_s, last.at_s - first.at_s)
         lives = pod.uid in samples.pods and pod.fresh(samples.at_s)
         total = plus(total, change if lives else replace(change, in_flight=0))
@@ -155,8 +180,40 @@ def plus(a: ObjectiveCounts, b: ObjectiveCounts) -> ObjectiveCounts:
     return _combined(a, b, 1)
 
 
-def _change(between: tuple[Reading, Reading], promise: str, objective: str) -> ObjectiveCounts | None:
-    before, after = (each.of(promise, objective) for each in between)
+def between(before: Reading, after: Reading, at_s: float) -> Reading:
+    """A pod's counts at a moment between two readings, as if all had come evenly."""
+    share = (at_s - before.at_s) / (after.at_s - before.at_s)
+    promises = {
+        promise: {name: _midway(before.of(promise, name), counts, share) for name, counts in objectives.items()}
+        for promise, objectives in after.promises.items()
+    }
+    return replace(before, at_s=at_s, promises={**before.promises, **promises})
+
+
+def _midway(before: ObjectiveCounts | None, after: ObjectiveCounts, share: float) -> ObjectiveCounts:
+    was = before or ObjectiveCounts()
+    grown = _combined(after, was, -1)
+    part = ObjectiveCounts(
+        arrivals=round(grown.arrivals * share),
+        in_flight=was.in_flight,
+        ended=_part(grown.ended, share),
+        longer=_part(grown.longer, share),
+        first_caller=_part(grown.first_caller, share),
+        **{name: _part_of_histogram(getattr(grown, name), share) for name in HISTOGRAMS},
+    )
+    return plus(replace(was, in_flight=0), part)
+
+
+def _part(outcomes: Outcomes, share: float) -> Outcomes:
+    return Outcomes(**{name: round(getattr(outcomes, name) * share) for name in OUTCOMES})
+
+
+def _part_of_histogram(of: Histogram | None, share: float) -> Histogram | None:
+    return of and Histogram(of.edges, tuple(round(count * share) for count in of.counts), of.sum * share)
+
+
+def _change(ends: tuple[Reading, Reading], promise: str, objective: str) -> ObjectiveCounts | None:
+    before, after = (each.of(promise, objective) for each in ends)
     if after is None:
         return None
     return _combined(after, before, -1) if before is not None else after  # a promise that came within the window

@@ -27,7 +27,7 @@ from modelfleet.core.scaling.arbitration import Grant, allowance
 from modelfleet.core.scaling.faults import aside
 from modelfleet.core.scaling.ledger import cut
 from modelfleet.core.scaling.memory import LEARN_S, Change, Fault, Finding, Kept
-from modelfleet.core.scaling.observed import Look, Seen, Tally, filled_up, see
+from modelfleet.core.scaling.observed import Look, Seen, Tally, see
 from modelfleet.core.scaling.policy import Sample
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.scaling.schedule import in_force, next_change_s
@@ -106,11 +106,13 @@ def decide_scaled(case: Case, kept: Kept | None) -> Kept:
     if seen.at_s is None:
         return _without_data(case, kept)
     offset_s = kept.offset_s
-    if first or offset_s is None:  # what comes from here on is counted, and the clock goes on where it stood
-        return _in_bounds(case, replace(kept, heard_s=at_s, offset_s=kept.clock_s - seen.at_s))
+    if first or offset_s is None:
+        # What comes from here on is counted. The clock goes on where it stood, and after a time at zero, at its end.
+        kept = replace(kept, heard_s=at_s, rested_s=kept.at_zero_s(case.now))
+        return _in_bounds(case, replace(kept, offset_s=kept.clock_s + kept.rested_s - seen.at_s))
     kept = replace(kept, heard_s=at_s)
     clock_s = seen.at_s + offset_s
-    if clock_s - kept.clock_s < TICK_S:
+    if clock_s - kept.clock_s - kept.rested_s < TICK_S:
         return _in_bounds(case, kept)
     return _decided(case, kept, seen, clock_s)
 
@@ -122,14 +124,12 @@ def wake_after_s(case: Case, kept: Kept) -> float | None:
 
 def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
     kept = _with_faults(case, kept, clock_s)
-    tallies = kept.tallies
-    total = sum(tallies.values(), Tally())
-    read = seen.serving - len(seen.silent)
-    binding = _binding(case.objectives, tallies)
-    of_binding = tallies.get(str(binding.name), Tally())
+    total = sum(kept.tallies.values(), Tally())
+    binding = _binding(case.objectives, kept.tallies)
+    of_binding = kept.tallies.get(str(binding.name), Tally())
     input_mean = _input_mean(kept, total)
     terms = replace(terms_of(case.plan, binding, kept.starts_s), knee_rps=case.stands.knee_rps)
-    arrivals = filled_up(total, read, seen.serving).arrivals
+    arrivals = round(total.arrivals)
     lows, highs = bounds(case, kept)
     sample = Sample(
         now_s=clock_s,
@@ -142,6 +142,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         serving=seen.serving,
         pending_s=case.seats.pending_s,
         waiting=seen.waiting,
+        rested_s=kept.rested_s,
     )
     inputs = Inputs(
         sample=sample,
@@ -158,6 +159,8 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         kept,
         ledger=ledger,
         tallies={},
+        at_zero_since=None,
+        rested_s=0.0,
         input_mean=input_mean,
         waiting=seen.waiting,
         binding=str(binding.name),
@@ -327,13 +330,39 @@ def _why_silent(samples: Samples, serving: tuple[str, ...]) -> str:
     return next((why for why in said if why), "they were not read yet")
 
 
+def at_zero(case: Case, kept: Kept, wanted: int, reason: ScalingReason, why: str) -> Kept:
+    """What is remembered while nobody serves because nobody asks, or asks again: `wanted` replicas are decided, and
+    what the load before needed is let go. The policy is told of the time once a replica serves."""
+    rows = kept.ledger.rows
+    stood = min(rows[-1].at, case.now) if rows else case.now
+    replicas, bound = clipped(wanted, *bounds(case, kept))
+    if bound is not None:
+        reason, why = ScalingReason.OUT_OF_BOUNDS, _outside(wanted, bound)
+    kept = replace(
+        kept,
+        at_zero_since=kept.at_zero_since or stood,
+        rested_s=0.0,
+        offset_s=None,
+        cursors={},
+        tallies={},
+        waiting=0,
+        need=replicas,
+        load_rps=0.0,
+        peak_rps=0.0,
+    )
+    return _told(case, kept, replicas, reason, why, bound)
+
+
 def _in_bounds(case: Case, kept: Kept) -> Kept:
     """The last decision; bounds may have changed since."""
     replicas, bound = clipped(kept.replicas, *bounds(case, kept))
     if replicas == kept.replicas:
         return kept
-    detail = f"{kept.replicas} is outside what {bound} allows"
-    return _told(case, kept, replicas, ScalingReason.OUT_OF_BOUNDS, detail, bound)
+    return _told(case, kept, replicas, ScalingReason.OUT_OF_BOUNDS, _outside(kept.replicas, bound), bound)
+
+
+def _outside(wish: int, bound: str | None) -> str:
+    return f"{wish} is outside what {bound} allows"
 
 
 def _shown(case: Case, kept: Kept, weighed: Weighed, clock_s: float) -> Kept:
