@@ -117,10 +117,16 @@ class Situation:
         )
 
     @cached_property
-    def room_comes(self) -> bool:
-        """Something leaves, and with it what it held; not what is to end on a node that is lost."""
+    def stranded(self) -> tuple[Replica, ...]:
+        """Those that were asked to end on nodes that are lost, and so do not."""
         lost = lost_nodes(self.world.cluster, self.fleet)
-        return room_comes(self.fleet, lost) or bool(self.step.victims)
+        return tuple(each for each in self.fleet if each.terminating and not room_comes((each,), lost))
+
+    @property
+    def room_comes(self) -> bool:
+        """Something leaves, and with it what it held."""
+        ending = [each for each in self.fleet if each.terminating and each not in self.stranded]
+        return bool(ending or self.step.victims)
 
     @cached_property
     def current(self) -> tuple[Replica, ...]:

@@ -194,7 +194,7 @@ def _settling(s: Situation, revision: str) -> Verdict:
     if s.draining:
         one = len(s.draining) == 1
         how = "replica finishes its requests and ends" if one else "replicas finish their requests and end"
-        return yes(Reason.DRAINING, f"{len(s.draining)} {how}")
+        return yes(Reason.DRAINING, _stranded(s) or f"{len(s.draining)} {how}")
     given_up = _given_up(s)
     if given_up:
         return no(Reason.ROLLED_BACK, f"{given_up}; {_TRY_AGAIN}")
@@ -319,6 +319,14 @@ def _no_way(s: Situation) -> str:
     return ""
 
 
+def _stranded(s: Situation) -> str:
+    """Why what leaves does not end; empty where some of it does."""
+    if not s.stranded or len(s.stranded) < len(s.draining):
+        return ""
+    name, node = s.stranded[0].name, s.stranded[0].pods[0].node
+    return f"replica {name} cannot end, because node {node} is not ready or gone; bring the node back, or delete it"
+
+
 def _cordoned(s: Situation) -> str:
     name, node = min((replica.name, s.cordoned[replica.uid]) for replica in s.replicas if replica.uid in s.cordoned)
     more = len(s.cordoned) - 1
@@ -354,7 +362,7 @@ def _replicas(count: int) -> str:
 def _way(s: Situation) -> str:
     """How old replicas are replaced, and what is missing meanwhile."""
     if not s.old:
-        return "the last old ones finish their requests and end"
+        return _stranded(s) or "the last old ones finish their requests and end"
     stuck = _unschedulable(s)
     if stuck is not None and s.step.way is not Way.DELETE_FIRST and _is_bought_for(s, stuck):
         return _to_come(stuck)

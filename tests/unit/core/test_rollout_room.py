@@ -157,12 +157,15 @@ def test_a_rollout_goes_in_place_though_a_pod_never_ends_on_a_dead_node():
     stage = small(2, 1, 1, 1)
     dead = next(pod["spec"]["nodeName"] for pod in stage.pods())
     stage.fall_silent(dead)
-    last(stage)
+    outcome = last(stage)
     assert len(serving(stage)) == 2
+    assert progressing(outcome) == ("True", "Draining")
+    assert f"cannot end, because node {dead} is not ready" in condition(outcome.status, "Progressing")[2]
     write(stage, engine={"image": "image:2"})
-    fewest, _ = least(stage)
+    fewest, outcome = least(stage)
     assert fewest == 1
     assert images(serving(stage)) == ["image:2", "image:2"]
+    assert f"cannot end, because node {dead} is not ready" in condition(outcome.status, "Progressing")[2]
 
 
 @pytest.mark.parametrize("change", [{}, {"engine": {"image": "image:2"}}], ids=["at rest", "in a rollout"])
