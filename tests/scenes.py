@@ -1,6 +1,6 @@
 """Replicas and scenes of a rollout, for tests of a single step."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +8,7 @@ from builders import START
 from modelfleet.core.drain import Terms
 from modelfleet.core.groups import alone
 from modelfleet.core.pods import PodView
-from modelfleet.core.rollout import Scene, decide_step
+from modelfleet.core.rollout import Outlook, Scene, decide_step
 
 NEW, OLD = "bbbbbbbb", "aaaaaaaa"
 OFF: dict[str, Any] = {"serving": False}
@@ -40,7 +40,8 @@ def old(slot: int, **change: Any) -> PodView:
 
 
 def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
-    """The scene of these pods, each a replica; `change` replaces fields."""
+    """The scene of these pods, each a replica; `change` replaces fields, also of the outlook."""
+    seen = {each.name: change.pop(each.name) for each in fields(Outlook) if each.name in change}
     base = Scene(
         revision=NEW,
         replicas=replicas,
@@ -48,6 +49,7 @@ def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
         held_slots=frozenset(p.slot for p in pods if p.revision == NEW and p.slot is not None),
         drains=Terms(propagation_s=5.0),
         now=START,
+        outlook=Outlook(**seen),
     )
     return replace(base, **change)
 

@@ -14,6 +14,7 @@ from modelfleet.core.children import observe
 from modelfleet.core.effects import Lift, Outcome
 from modelfleet.core.groups import Replica
 from modelfleet.core.placement.project import node_entry, pinned_node, pod_entry
+from modelfleet.core.plan import Plan
 from modelfleet.core.pods import view
 from modelfleet.core.render.metadata import Owner
 from modelfleet.core.revisions import Revision, by_pool, fleet_of, pinned
@@ -63,19 +64,40 @@ def faults_of_writes(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> 
 
 
 def _allowed(now: Seen, outcome: Outcome, wanted: int) -> int:
-    """How many the rollout's terms let be missing, while there is anything to replace and a new one has no room beside
-    the old ones, or may have none."""
+    """How many the rollout's terms let be missing, while there is a revision to replace and a new one has no room
+    beside the old ones, or may have none, but has some where these left. A cordoned node is no reason: what leaves it
+    frees nothing."""
     spec: Any = parse_deployment(now.stage.deployment)
     goal = raw.text(outcome.status, "plan", "revision")
     beside = spec.spec.rollout.max_surge and not outcome.waits_for_room
     if beside and not any(replica.unschedulable for replica in now.fleet):
         return 0
-    replacing = any(replica.revision != goal for replica in now.fleet) or any(
-        node_entry(node).cordoned for node in now.stage.nodes.values()
-    )
-    if goal not in now.known or not replacing:
+    if goal not in now.known or not any(replica.revision != goal for replica in now.fleet):
+        return 0
+    comes = any(each.revision == goal and each.placed and not (each.ready or each.terminating) for each in now.fleet)
+    if not comes and not any(_could_stand(now, pool.plan) for pool in now.known[goal].pools):
         return 0
     return decide_spare(spec.spec.rollout, wanted, now.known[goal].plan).missing
+
+
+def _could_stand(now: Seen, plan: Plan) -> bool:
+    """A replica of this plan would have room once all have ended that were asked to or were taken out of the Service:
+    counted by accelerators alone."""
+    leave = [each for each in now.fleet if each.terminating or (each.ready and not each.serving)]
+    out = {pod.name for each in leave for pod in each.pods}
+    fitting = 0
+    for name, raw_node in now.stage.nodes.items():
+        node = node_entry(raw_node)
+        taints = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
+        if node.cordoned or not node.ready or taints or not plan.node_selector.items() <= node.labels.items():
+            continue
+        there = (each for each in (*now.stage.pods(), *now.stage.others) if raw.name(each) not in out)
+        held = (one for one in map(pod_entry, there) if one is not None and one.node == name and not one.leaving)
+        free = node.allocatable.get(plan.resource_name, 0) - sum(
+            one.requests.get(plan.resource_name, 0) for one in held
+        )
+        fitting += free >= plan.member_accelerators
+    return fitting >= plan.nodes
 
 
 def faults_at_rest(now: Seen, outcome: Outcome) -> Iterator[str]:
@@ -99,7 +121,7 @@ def _too_many(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterato
         for seen in (before, now)
     )
     replaced = any(node_entry(node).cordoned for node in now.stage.nodes.values())
-    surge = (spec.get("rollout") or {}).get("maxSurge", 1) if replaced else 0
+    surge = max(1, (spec.get("rollout") or {}).get("maxSurge", 1)) if replaced else 0
     most = min(wanted, spec["scaling"]["maxReplicas"]) + surge
     if len(are) > max(len(were), most):
         yield f"{len(are)} replicas stand on all classes where {most} are wanted"

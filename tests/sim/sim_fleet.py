@@ -54,10 +54,12 @@ def class_of(name: str) -> str:
 @dataclass
 class Fleet:
     """The stage, its nodes by name as they are in good times, and what has happened, in words. `beside`: how many nodes
-    there are of a class that is listed after the first, which has few then; 0: there is one class."""
+    there are of a class that is listed after the first, which has few then; 0: there is one class. `surge`: maxSurge
+    until somebody writes another."""
 
     choose: random.Random
     beside: int = 0
+    surge: int = 1
     stage: Stage = field(init=False)
     healthy: dict[str, dict[str, Any]] = field(init=False)
     told: list[str] = field(default_factory=list)
@@ -71,6 +73,7 @@ class Fleet:
             own = {name: each for name, each in self.healthy.items() if name in [f"node-{n}" for n in range(few)]}
             self.healthy = own | {f"{LATER}-{n}": node(f"{LATER}-{n}") for n in range(self.beside)}
             of = merged(of, {"spec": {"accelerators": {"classes": ["cpu", LATER]}}})
+        of = merged(of, {"spec": {"rollout": {"maxSurge": self.surge}}})
         classes = {name: accelerator_class(name, acceleratorsPerNode=PER_NODE) for name in ("cpu", LATER)}
         self.stage = Stage(of, classes, dict(self.healthy))
         self.stage.failing = {"image:1": REFUSED, "image:2": DIED}

@@ -40,9 +40,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.choose = random.Random(self.seed)
-        # A draw of its own, so that what else a seed stands for is the same as without classes.
+        # Draws of their own, so that what else a seed stands for is the same as without classes and surges.
         self.beside = random.Random(f"classes of {self.seed}").choice((0, 0, 0, 1, 3))
-        self.fleet = Fleet(self.choose, self.beside)
+        self.fleet = Fleet(self.choose, self.beside, random.Random(f"surge of {self.seed}").choice((0, 1, 1)))
 
     def play(self) -> int:
         """The whole run. Raises Broken; gives how many decisions it took."""

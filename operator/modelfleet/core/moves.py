@@ -10,21 +10,22 @@ from modelfleet.core.asked_room import Site
 from modelfleet.core.children import Children
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
+from modelfleet.core.ending import lost_nodes
 from modelfleet.core.group_life import Life, Watched, decide_life, doubts, is_refused_by_kubelet
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
-from modelfleet.core.next_class import Later
-from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
+from modelfleet.core.next_class import Later, Spilled
+from modelfleet.core.placement.supplies import buys
+from modelfleet.core.placing import Placing, barred_nodes, decide_placing, elsewhere, has_room_without, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.revisions import Revision, blocked
-from modelfleet.core.rollout import Step, Way, hold
+from modelfleet.core.rollout import Outlook, Step, Way, hold
 from modelfleet.core.snapshot import World
 from modelfleet.core.warmth import Warmth
 
-Short = Mapping[str, float] | None
-Take = Callable[[tuple[Replica, ...], Short], Step]
-"""The step for replicas that stand, with what one more of them lacks of room (None: nothing is known to lack)."""
+Take = Callable[[tuple[Replica, ...], Outlook], Step]
+"""The step for replicas that stand, with what is known of room for one more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,17 +64,10 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     standing = tuple(replica for replica in ground.fleet if replica.uid not in ending)
     spec = wish.deployment.spec
     site = replace(_site(ground, course, standing, life.avoid), spread=spec.placement.spread)
-    cordoned = on_cordoned_nodes(ground.world.cluster, standing)
-    rolls = bool(cordoned) or bool(ground.slow) or any(replica.revision != course.goal.name for replica in standing)
-    short = lacking(site) if rolls else None
-    step = take(standing, short)
+    later = Later(unbrought=life.unbrought, most=spec.scaling.max_accelerators)
+    step, later, asked = _step(site, later, _outlook(ground, course, site, life), take)
     going = {replica.uid for replica in step.delete}
     site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))
-    later = Later(
-        used=not rolls or short == {} or step.way is Way.BLOCKED,
-        unbrought=life.unbrought,
-        most=spec.scaling.max_accelerators,
-    )
     placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
     leaving = (*life.ends, *placing.withdrawn)
     return Moves(
@@ -84,8 +78,53 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
             victims=step.victims | {replica.uid for replica in leaving},
         ),
         life=life,
-        placing=placing,
+        placing=replace(placing, shortfalls={**asked.shortfalls, **placing.shortfalls}),
     )
+
+
+def _outlook(ground: Ground, course: Course, site: Site, life: Life) -> Outlook | None:
+    """What is known of room for one more replica; None where none is replaced."""
+    cordoned = on_cordoned_nodes(ground.world.cluster, site.fleet)
+    if not (cordoned or ground.slow or any(replica.revision != course.goal.name for replica in site.fleet)):
+        return None
+    old = [replica for replica in site.fleet if _is_old(ground, course, replica)]
+    bought = {pool.goal.name: pool.goal.plan for pool in site.pools if pool.kind is not None and buys(pool.kind)}
+    return Outlook(
+        short=lacking(site, old, life.unbrought),
+        barred=barred_nodes(site),
+        bought=frozenset(bought),
+        unbrought=frozenset(name for name, plan in bought.items() if plan.class_name in life.unbrought),
+        known=site.cluster is not None,
+    )
+
+
+def _is_old(ground: Ground, course: Course, replica: Replica) -> bool:
+    """It is replaced, and what it holds may be used then."""
+    if replica.uid in ground.slow or replica.revision is None:
+        return True
+    return replica.revision != course.goal.name and not course.paused
+
+
+def _step(site: Site, later: Later, outlook: Outlook | None, take: Take) -> tuple[Step, Later, Placing]:
+    """The step, what later classes may be used for, and what became of replicas that are only asked for."""
+    if outlook is None:
+        return take(site.fleet, Outlook()), later, Placing()
+    step = take(site.fleet, outlook)
+    leaving = [replica for replica in site.fleet if replica.uid in step.victims]
+    if step.way is Way.DELETE_FIRST and outlook.short and leaving and not has_room_without(site, leaving):
+        outlook = replace(outlook, short={})  # the room that they leave would not do
+        step = take(site.fleet, outlook)
+    asked = decide_placing(site, step.asked, later) if step.asked else Placing()
+    if any(_comes(each, asked, later) for each in asked.spilled):
+        # An old one leaves first, and another is made on the later class then.
+        return take(site.fleet, replace(outlook, short=None)), later, Placing()
+    used = outlook.short == {} or step.way is Way.BLOCKED or step.exhausted
+    return step, replace(later, used=used), asked
+
+
+def _comes(spilled: Spilled, placing: Placing, later: Later) -> bool:
+    """It has room on the later class, or a node that is bought for it is likely to come."""
+    return spilled.replica not in placing.bought or spilled.class_name not in later.unbrought
 
 
 def _watched(ground: Ground, course: Course, replicas: int) -> Watched:
@@ -98,7 +137,7 @@ def _watched(ground: Ground, course: Course, replicas: int) -> Watched:
         replicas=replicas,
         kept=kept,
         refused=frozenset(pod["metadata"]["uid"] for pod in pods if is_refused_by_kubelet(pod)),
-        lost=_lost_nodes(ground),
+        lost=lost_nodes(ground.world.cluster, ground.fleet),
         elsewhere=_elsewhere(ground, course, frozenset(doubts(kept, ground.world.now))),
         now=ground.world.now,
     )
@@ -116,15 +155,6 @@ def _elsewhere(ground: Ground, course: Course, avoid: frozenset[str]) -> frozens
         and replica.failure.of_its_node
     ]
     return elsewhere(_site(ground, course, ground.fleet, avoid), ill) if ill else frozenset()
-
-
-def _lost_nodes(ground: Ground) -> frozenset[str]:
-    """Nodes of our pods that are not ready or gone; none while nodes are not known."""
-    cluster = ground.world.cluster
-    if cluster is None or all(replica.ready or replica.size == 1 for replica in ground.fleet):
-        return frozenset()
-    ready = {node.name for node in cluster.nodes if node.ready}
-    return frozenset(pod.node for replica in ground.fleet for pod in replica.pods if pod.placed) - ready
 
 
 def _site(ground: Ground, course: Course, fleet: tuple[Replica, ...], avoid: frozenset[str]) -> Site:

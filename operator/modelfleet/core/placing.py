@@ -25,10 +25,11 @@ from modelfleet.core.asked_room import Asked, Site
 from modelfleet.core.effects import Create, Lift
 from modelfleet.core.groups import Replica
 from modelfleet.core.next_class import Later, Room, Spilled, find, to_buy
+from modelfleet.core.placement.fit import barred, selected
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pinned_node, pod_amounts
 from modelfleet.core.placement.view import Amounts, ClusterView, NodeView, Reservation
-from modelfleet.core.placement.want import Placement, Shortfall
+from modelfleet.core.placement.want import GroupWant, Placement, Shortfall
 from modelfleet.core.render.lift import lift
 
 
@@ -134,24 +135,52 @@ def _of_groups(site: Site, room: Room, waiting: _Waiting) -> Placing:
     return Placing(lifts=tuple(lifts), withdrawn=tuple(withdrawn), gates=waiting.gates)
 
 
-def lacking(site: Site) -> Mapping[str, float] | None:
+def lacking(site: Site, old: Iterable[Replica], unbrought: frozenset[str]) -> Mapping[str, float] | None:
     """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, or
     will once pods have ended that were asked to, where nodes for it may be bought, or where nothing can be said; empty
-    where it had no room without the old replicas either: none is to leave for it."""
+    where it had no room without the `old` replicas either: none is to leave for it. Of the classes `unbrought` nobody
+    brought a node lately, so what may be bought there does not count."""
     if site.cluster is None:
         return None
-    waiting = _waiting(site).groups
-    room, more = Room(site, site.cluster, waiting), 1 + max((replica.slot or 0 for replica in waiting), default=0)
-    asked = room.asked(site.pools[0])
-    wants = [*room.wants, asked.of_slot(more)]
+    asked, slot, wants = _one_more(site, site.cluster)
     if not isinstance(place(_once_ended(site.cluster), wants)[-1], Shortfall):
         return None
-    if asked.could_stand(more) and to_buy(site, [more])[0]:
+    comes = site.goal.plan.class_name not in unbrought and asked.could_stand(slot)
+    if comes and to_buy(site, [slot])[0]:
         return None
-    old = [replica for replica in site.fleet if replica.revision != site.goal.name]
     if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
         return {}
     return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
+
+
+def has_room_without(site: Site, leaving: Iterable[Replica]) -> bool:
+    """Whether one more replica has room once these have left and pods have ended that were asked to; true where nothing
+    can be said."""
+    if site.cluster is None:
+        return True
+    _, _, wants = _one_more(site, site.cluster)
+    live = [replica for replica in leaving if not replica.terminating]
+    return not isinstance(place(_without(site, _once_ended(site.cluster), live), wants)[-1], Shortfall)
+
+
+def _one_more(site: Site, cluster: ClusterView) -> tuple[Asked, int, list[GroupWant]]:
+    """What is asked for one more replica of the first class in which slot, and the wants of the groups that wait with
+    it as the last."""
+    waiting = _waiting(site).groups
+    room, slot = Room(site, cluster, waiting), 1 + max((replica.slot or 0 for replica in waiting), default=0)
+    asked = room.asked(site.pools[0])
+    return asked, slot, [*room.wants, asked.of_slot(slot)]
+
+
+def barred_nodes(site: Site) -> frozenset[str]:
+    """Nodes of the site's replicas on which one more may not stand, however empty they are; none while nodes are not
+    known."""
+    ours = frozenset(pod.node for replica in site.fleet for pod in replica.pods if pod.placed)
+    if site.cluster is None:
+        return frozenset()
+    want = Asked(site.pools[0]).of_slot(0)
+    here = (node for node in site.cluster.nodes if node.name in ours)
+    return ours - {node.name for node in here if selected(node, want) and barred(node, want) is None}
 
 
 def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:

@@ -27,7 +27,7 @@ from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
 from modelfleet.core.mix import mix_of
-from modelfleet.core.moves import Ground, Moves, Short, decide_moves, stand_still
+from modelfleet.core.moves import Ground, Moves, decide_moves, stand_still
 from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
 from modelfleet.core.profiling import Learning
@@ -47,7 +47,7 @@ from modelfleet.core.revisions import (
     of_its_pools,
     pinned,
 )
-from modelfleet.core.rollout import Scene, Step, decide_step
+from modelfleet.core.rollout import Outlook, Scene, Step, decide_step
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
@@ -211,10 +211,10 @@ def _moves(ground: Ground, intent: Intent, course: Course | None) -> Moves:
     if wish is None or course is None or _plan_blocked(ground.children, course.goal):
         return stand_still(ground.fleet)
     ground = replace(ground, plans={**ground.plans, **{pool.name: pool.plan for pool in course.goal.pools}})
-    return decide_moves(ground, wish, course, lambda fleet, short: _step(ground, fleet, wish, course, short))
+    return decide_moves(ground, wish, course, lambda fleet, outlook: _step(ground, fleet, wish, course, outlook))
 
 
-def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course, short: Short) -> Step:
+def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course, outlook: Outlook) -> Step:
     world, children = ground.world, ground.children
     goal, rollout, wanted = course.goal, wish.deployment.spec.rollout, wish.replicas.replicas
     reach = range(wanted + rollout.max_surge + len(children.pods) + len(children.foreign))
@@ -236,7 +236,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
             slow=ground.slow,
-            short=short,
+            outlook=outlook,
             pools=tuple(pool.name for pool in goal.pools),
         )
     )

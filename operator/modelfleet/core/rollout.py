@@ -11,9 +11,12 @@ the others are current. `surge` may be above `n` while old ones live, and `missi
 | an old one that cannot come up (no image, crash loop, no node) | deleted: it serves nobody (LeaderWorkerSet#567) |
 | fewer than `n` current ones | created, all at once; while old ones live, up to `surge` above `n` |
 | a current one is Ready and more than `n` are Ready | one old one is drained for each above `n` |
-| the new one has no room, and an old one holds as much as it needs | old ones make room first, at most `missing`
-  replicas short (KServe#5452); with `missing` 0 the rollout is blocked |
+| the new one has no room, and old ones hold as much as it needs where it may stand | old ones make room first, at most
+  `missing` replicas short (KServe#5452); with `missing` 0 the rollout is blocked |
+| an autoscaler is to bring the new one's node | it is waited for, until none came lately (group_life.py) |
 | `surge` is 0 | old ones make room first, without waiting for a sign that there is none |
+| the same, and the new one could stand nowhere once they left, or the nodes are not known | they stay |
+| one must leave its node | another comes up first, also where `surge` is 0 |
 | more current ones than `n` | the best victims leave (drain.py) |
 | the rollout is paused | no revision is old: what runs stays, and what is missing is made of `revision` |
 """
@@ -24,6 +27,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from modelfleet.core.drain import Terms, first_to_leave, leave
+from modelfleet.core.ending import room_comes
 from modelfleet.core.groups import Replica
 from modelfleet.core.pods import elapsed_s
 
@@ -31,7 +35,7 @@ RETRY_S = 30.0
 """What ends younger than this is replaced when it is this old: a node that refuses pods gets two a minute."""
 
 SURGE_PATIENCE_S = 30.0
-"""How long the scheduler (or a cluster autoscaler's first answer) is waited for before an old replica makes room."""
+"""How long the scheduler is waited for before an old replica makes room, where no autoscaler is to bring a node."""
 
 
 class Way(StrEnum):
@@ -44,11 +48,24 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What is known of room for one more replica. `short`: what it needs of what there is no room for, as the placer
+    says; None where it says nothing; empty where there is none without the old ones either. `barred`: nodes of ours on
+    which it may not stand, however empty. `bought`: pools whose nodes an autoscaler brings; `unbrought`: those of them
+    for which none came lately. `known`: whether the nodes are."""
+
+    short: Mapping[str, float] | None = None
+    barred: frozenset[str] = frozenset()
+    bought: frozenset[str] = frozenset()
+    unbrought: frozenset[str] = frozenset()
+    known: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """What a step is computed from. `fleet` is ours; `held_slots` are slots of the current revision with a pod name
     that is taken by anything that exists. `drains` is by the uid of a leader's pod, and so is `moving`: those that must
-    leave their nodes; `slow` are those that are worse than the others, and are replaced. `short`: what a new replica
-    needs of what there is no room for, as the placer says; None where it says nothing. `pools` are those of
+    leave their nodes; `slow` are those that are worse than the others, and are replaced. `pools` are those of
     the current revision, in the order of its classes."""
 
     revision: str
@@ -62,7 +79,7 @@ class Scene:
     paused: bool = False
     moving: frozenset[str] = field(default=frozenset())
     slow: frozenset[str] = field(default=frozenset())
-    short: Mapping[str, float] | None = None
+    outlook: Outlook = Outlook()
     pools: tuple[str, ...] = ()
 
     def is_old(self, replica: Replica) -> bool:
@@ -75,14 +92,18 @@ class Scene:
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """What to do now. `off` and `on` are those whose serving label is to change; `victims` are all that are to leave,
-    by their uids."""
+    by their uids. `asked` are slots of replicas that may not be made before an old one left, and none leaves, as there
+    is no room; what they lack is to be said. `exhausted`: as many are missing as may be, and what is asked to end
+    will not end."""
 
     create: tuple[int, ...] = ()
+    asked: tuple[int, ...] = ()
     delete: tuple[Replica, ...] = ()
     off: tuple[Replica, ...] = ()
     on: tuple[Replica, ...] = ()
     victims: frozenset[str] = frozenset()
     way: Way = Way.NONE
+    exhausted: bool = False
     wake_after_s: float | None = None
 
 
@@ -100,13 +121,18 @@ def decide_step(scene: Scene) -> Step:
     going = leave(victims, scene.drains)
     staying = [replica for replica in standing if replica.uid not in leaving]
     gone = {replica.uid for replica in going.delete}
+    left = [replica for replica in old if replica.uid not in gone]
+    create = _slots(scene, _to_make(scene, left, current, _surge(scene, left)))
+    blocked = way is Way.BLOCKED and not create
     return Step(
-        create=_create(scene, [replica for replica in old if replica.uid not in gone], current),
+        create=create,
+        asked=_slots(scene, _to_make(scene, left, current, surge=1)) if blocked else (),
         delete=(*ended, *going.delete),
         off=going.off,
         on=tuple(replica for replica in staying if not replica.serving and not replica.finished),
         victims=frozenset(leaving | {replica.uid for replica in ended}),
         way=way,
+        exhausted=way is Way.DELETE_FIRST and not victims and _is_exhausted(scene, current),
         wake_after_s=_earliest(retry_s, going.wake_after_s, _patience_left_s(scene, old, current)),
     )
 
@@ -137,36 +163,67 @@ def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
         return Way.NONE
     lack = _lack(scene, old, current)
     if lack is None:
-        return Way.SURGE if scene.surge else Way.DELETE_FIRST
+        return Way.SURGE if _surge(scene, old) or not scene.outlook.known else Way.DELETE_FIRST
     if not lack:
         return Way.BLOCKED  # no node is fit for it, however empty
-    if any(replica.terminating for replica in scene.fleet):
+    if room_comes(scene.fleet, scene.outlook.barred):
         return Way.SURGE  # room is about to be free
-    makes_room = scene.missing > 0 and any(_makes_room(scene, replica, lack) for replica in old)
+    makes_room = scene.missing > 0 and bool(_useful(scene, old, lack))
     return Way.DELETE_FIRST if makes_room else Way.BLOCKED
 
 
 def _lack(scene: Scene, old: list[Replica], current: list[Replica]) -> Mapping[str, float] | None:
     """What a new replica needs of what there is too little of; empty where no node is fit; None where it has room, or
-    the scheduler may still find some, or none is to be made."""
-    stuck = _without_node(current)
+    the scheduler or an autoscaler may still find some, or none is to be made."""
+    outlook, stuck = scene.outlook, _without_node(scene, current)
     if stuck is None:
-        return scene.short if _to_make(scene, old, current) > 0 else None
+        # Where `surge` is 0 none is made yet; one that leaves for it is to leave room.
+        return outlook.short if _to_make(scene, old, current, max(1, scene.surge)) > 0 else None
+    if _is_bought_for(scene, stuck):
+        return outlook.short if stuck.pool == scene.revision and stuck.pool in outlook.unbrought else None
     if elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
         return None
-    return {name: stuck.requests.get(name, 0.0) for name in stuck.lacks}
+    return {name: stuck.requests.get(name, 0.0) for name in stuck.lacks} if outlook.short != {} else {}
 
 
-def _without_node(current: list[Replica]) -> Replica | None:
-    """The current replica that has no node."""
-    return next((replica for replica in current if replica.unschedulable), None)
+def _without_node(scene: Scene, current: list[Replica]) -> Replica | None:
+    """The current replica that has no node: the scheduler found none, or nobody has brought one for its pool lately."""
+    return next((each for each in current if each.unschedulable or _is_asked_in_vain(scene, each)), None)
 
 
-def _makes_room(scene: Scene, old: Replica, lack: Mapping[str, float]) -> bool:
-    """Whether an old replica leaves enough of what is lacking. What is on a cordoned node frees what nobody may use."""
-    if not old.placed or (old.uid in scene.moving and lack):
-        return False
-    return all(old.requests.get(name, 0.0) >= amount for name, amount in lack.items())
+def _is_bought_for(scene: Scene, replica: Replica) -> bool:
+    """An autoscaler is to bring its node: it is pinned to none."""
+    waiting = any(not (pod.placed or pod.node or pod.gates or pod.finished) for pod in replica.pods)
+    return waiting and replica.pool in scene.outlook.bought
+
+
+def _is_asked_in_vain(scene: Scene, replica: Replica) -> bool:
+    return replica.pool in scene.outlook.unbrought and _is_bought_for(scene, replica)
+
+
+def _useful(scene: Scene, old: list[Replica], lack: Mapping[str, float]) -> list[Replica]:
+    """The old replicas that make room: those that leave enough of what is lacking, else all that leave some of it where
+    as many as may be missing leave enough together. What is on a cordoned node frees what nobody may use."""
+    placed = [replica for replica in old if replica.placed]
+    if not lack:
+        return placed
+    left = {replica.uid: _left_by(scene, replica, lack) for replica in placed if replica.uid not in scene.moving}
+    enough = [each for each in placed if each.uid in left and _covers([left[each.uid]], lack)]
+    if enough:
+        return enough
+    some = [each for each in placed if each.uid in left and any(left[each.uid].values())]
+    return some if _covers([left[each.uid] for each in some], lack, scene.missing) else []
+
+
+def _left_by(scene: Scene, replica: Replica, lack: Mapping[str, float]) -> dict[str, float]:
+    """What it leaves of what is lacking where a new one may stand."""
+    pods = [pod for pod in replica.pods if pod.node not in scene.outlook.barred]
+    return {name: sum(pod.requests.get(name, 0.0) for pod in pods) for name in lack}
+
+
+def _covers(left: list[dict[str, float]], lack: Mapping[str, float], most: int = 1) -> bool:
+    """The `most` largest of these amounts are together what is lacking."""
+    return all(sum(sorted((each[name] for each in left), reverse=True)[:most]) >= lack[name] for name in lack)
 
 
 def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: Way) -> list[Replica]:
@@ -176,8 +233,7 @@ def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: 
     rest = first_to_leave(others, scene.revision, scene.drains.work, scene.pools)
     up = sum(replica.ready for replica in [*rest, *current])
     if way is Way.DELETE_FIRST:
-        lack = _lack(scene, old, current) or {}
-        useful = [replica for replica in rest if _makes_room(scene, replica, lack)]
+        useful = _useful(scene, rest, _lack(scene, old, current) or {})
         idle = [replica for replica in useful if not replica.ready]
         spare = max(0, up - (scene.replicas - scene.missing))
         return [*hopeless, *(idle[:1] or useful[:spare])]
@@ -187,25 +243,36 @@ def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: 
     return [*hopeless, *idle, *ready[: max(0, up - scene.replicas)]]
 
 
+def _is_exhausted(scene: Scene, current: list[Replica]) -> bool:
+    """No current one is on its way, and what is asked to end frees nothing."""
+    comes_up = any(not (each.ready or each.failure or _without_node(scene, [each])) for each in current)
+    ending = any(replica.terminating for replica in scene.fleet)
+    return ending and not comes_up and not room_comes(scene.fleet, scene.outlook.barred)
+
+
 def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
     mixed = len({replica.revision for replica in current}) > 1  # a rollout that is paused keeps what it has made
     above = max(0, len(current) - scene.replicas - (scene.surge if mixed else 0))
     return first_to_leave(current, scene.revision, scene.drains.work, scene.pools)[:above]
 
 
-def _to_make(scene: Scene, old: list[Replica], current: list[Replica]) -> int:
+def _surge(scene: Scene, old: list[Replica]) -> int:
+    """How many may be above the wanted number: one at least while a node is to be emptied."""
+    return max(1, scene.surge) if any(replica.uid in scene.moving for replica in old) else scene.surge
+
+
+def _to_make(scene: Scene, old: list[Replica], current: list[Replica], surge: int) -> int:
     """How many are missing. While old ones live, at most `surge` are above `replicas`, and none is made while one has
     no node."""
     missing = scene.replicas - len(current)
     if not old:
         return missing
-    room = scene.replicas + scene.surge - len(current) - len(old)
+    room = scene.replicas + surge - len(current) - len(old)
     return 0 if any(replica.unschedulable for replica in current) else min(missing, room)
 
 
-def _create(scene: Scene, old: list[Replica], current: list[Replica]) -> tuple[int, ...]:
+def _slots(scene: Scene, missing: int) -> tuple[int, ...]:
     """The lowest free slots for what is missing."""
-    missing = _to_make(scene, old, current)
     slots: list[int] = []
     slot = 0
     while len(slots) < missing:
@@ -216,8 +283,8 @@ def _create(scene: Scene, old: list[Replica], current: list[Replica]) -> tuple[i
 
 
 def _patience_left_s(scene: Scene, old: list[Replica], current: list[Replica]) -> float | None:
-    stuck = _without_node(current) if old else None
-    if stuck is None:
+    stuck = _without_node(scene, current) if old else None
+    if stuck is None or _is_bought_for(scene, stuck):
         return None
     left = SURGE_PATIENCE_S - elapsed_s(stuck.unschedulable_since, scene.now)
     return left if left > 0 else None

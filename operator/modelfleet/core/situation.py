@@ -13,6 +13,7 @@ from modelfleet.core.children import Children, is_left_over, name_taken
 from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
+from modelfleet.core.ending import lost_nodes, room_comes
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
@@ -86,7 +87,7 @@ class Situation:
         """Replicas that samples ask for and no node has room for; none where no sample decides, or nodes are bought."""
         if self.scaling is None or self.scaling.case.scaling.mode is not ScalingMode.ACTIVE:
             return 0
-        if self.old or self.draining or self.slow:
+        if self.old or self.room_comes or self.slow:
             return 0  # one makes room for another, and what has none is not missed
         without_room = len(self.placing.shortfalls.keys() - self.placing.bought)
         return max(0, min(without_room, self.wanted - len(self.replicas)))
@@ -114,6 +115,18 @@ class Situation:
             for replica in self.fleet
             if replica.uid not in kept and not (replica.finished and not replica.terminating)
         )
+
+    @cached_property
+    def stranded(self) -> tuple[Replica, ...]:
+        """Those that were asked to end on nodes that are lost, and so do not."""
+        lost = lost_nodes(self.world.cluster, self.fleet)
+        return tuple(each for each in self.fleet if each.terminating and not room_comes((each,), lost))
+
+    @property
+    def room_comes(self) -> bool:
+        """Something leaves, and with it what it held."""
+        ending = [each for each in self.fleet if each.terminating and each not in self.stranded]
+        return bool(ending or self.step.victims)
 
     @cached_property
     def current(self) -> tuple[Replica, ...]:

@@ -3,10 +3,10 @@
 No verdict reads an earlier condition, and no sentence holds a time or a count that moves by itself.
 """
 
-from modelfleet.api.acceleratorclass import Provisioning
 from modelfleet.api.conditions import ConditionStatus, ConditionType
 from modelfleet.api.reasons import Reason
 from modelfleet.core.groups import Replica
+from modelfleet.core.placement.supplies import buys
 from modelfleet.core.rollout import Way
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
@@ -137,7 +137,7 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.world.refused and s.moves:
         return no(Reason.PODS_REFUSED, f"{_refused(s)}{rest}")
     stuck = _unschedulable(s)
-    waits = _room_comes(s) or s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and _comes_up(s))
+    waits = s.room_comes or s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and _comes_up(s))
     if stuck is not None and not (waits or _is_bought_for(s, stuck)):
         return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
     unplaced = _unplaced(s)
@@ -149,11 +149,6 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
         reason, why = s.course.halted  # of NAME-state, where somebody may have written another
         return no(reason, f"revision {revision} does not get on: {why}{rest}")
     return None
-
-
-def _room_comes(s: Situation) -> bool:
-    """Something ends, and with it what it held."""
-    return any(replica.terminating for replica in s.fleet) or bool(s.step.victims)
 
 
 def _comes_up(s: Situation) -> bool:
@@ -199,7 +194,7 @@ def _settling(s: Situation, revision: str) -> Verdict:
     if s.draining:
         one = len(s.draining) == 1
         how = "replica finishes its requests and ends" if one else "replicas finish their requests and end"
-        return yes(Reason.DRAINING, f"{len(s.draining)} {how}")
+        return yes(Reason.DRAINING, _stranded(s) or f"{len(s.draining)} {how}")
     given_up = _given_up(s)
     if given_up:
         return no(Reason.ROLLED_BACK, f"{given_up}; {_TRY_AGAIN}")
@@ -306,8 +301,7 @@ def _is_bought_for(s: Situation, replica: Replica) -> bool:
     """A cluster autoscaler is to bring its node: it is pinned to none, and its class has such a supply."""
     pools = {pool.name: pool.plan.class_name for pool in s.revision.pools} if s.revision is not None else {}
     kind = s.intent.classes.get(pools.get(replica.pool or "", s.revision.plan.class_name if s.revision else ""))
-    bought = kind is not None and any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
-    return bought and replica.stuck is not None and not replica.stuck.node
+    return kind is not None and buys(kind) and replica.stuck is not None and not replica.stuck.node
 
 
 def _to_come(replica: Replica) -> str:
@@ -319,10 +313,18 @@ def _no_way(s: Situation) -> str:
     if s.step.way is Way.BLOCKED and s.spare is not None and not s.spare.missing:
         return "; maxUnavailable is 0, so no old replica makes room: allow 1, or free that much by hand"
     if s.step.way is Way.BLOCKED:
-        return "; an old replica holds less than the new one needs, so none makes room: free that much by hand"
+        return "; what an old replica holds would not do, so none makes room: free that much by hand"
     if s.step.way is Way.DELETE_FIRST:
         return "; no more old ones make room, because as many are missing as may be"
     return ""
+
+
+def _stranded(s: Situation) -> str:
+    """Why what leaves does not end; empty where some of it does."""
+    if not s.stranded or len(s.stranded) < len(s.draining):
+        return ""
+    name, node = s.stranded[0].name, s.stranded[0].pods[0].node
+    return f"replica {name} cannot end, because node {node} is not ready or gone; bring the node back, or delete it"
 
 
 def _cordoned(s: Situation) -> str:
@@ -360,8 +362,13 @@ def _replicas(count: int) -> str:
 def _way(s: Situation) -> str:
     """How old replicas are replaced, and what is missing meanwhile."""
     if not s.old:
-        return "the last old ones finish their requests and end"
-    if s.step.way is Way.SURGE and _room_comes(s) and s.placing.shortfalls:
+        return _stranded(s) or "the last old ones finish their requests and end"
+    stuck = _unschedulable(s)
+    if stuck is not None and s.step.way is not Way.DELETE_FIRST and _is_bought_for(s, stuck):
+        return _to_come(stuck)
+    if s.step.way is Way.SURGE and s.world.cluster is None:
+        return "old ones stay while the nodes are not known"
+    if s.step.way is Way.SURGE and s.room_comes and s.placing.shortfalls:
         return "a new replica takes the room of an old one that ends"
     if s.step.way is Way.SURGE and s.placing.gates:
         return f"old ones stay while a new replica waits behind the scheduling gate {', '.join(s.placing.gates)}"

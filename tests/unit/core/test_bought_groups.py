@@ -7,6 +7,8 @@ import pytest
 from builders import Fleet, Raw, accelerator_class, condition, manual
 from group_worlds import grouped, members, wrote
 from modelfleet.api import names
+from modelfleet.core.effects import Apply
+from modelfleet.core.group_life import BUY_S
 from modelfleet.core.placement.project import pinned_node
 from modelfleet.core.reconcile import plan
 
@@ -108,20 +110,64 @@ def test_a_rank_that_is_missing_of_a_bought_group_is_asked_for_as_the_others_wer
     assert wrote(plan(fleet.world()).effects) == []
 
 
-@pytest.mark.parametrize("limit", [2, None], ids=["at its limit", "without a limit"])
-def test_a_rollout_goes_in_place_where_no_more_may_be_bought(limit: int | None):
+def rolling(replicas: int, limit: int | None = None) -> Fleet:
+    """A full fleet on a class that buys nodes up to a limit, whose image was just changed."""
     supply = [{**CLOUD[0], "limit": limit}] if limit else CLOUD
     kind = accelerator_class(acceleratorsPerNode=1, supplies=supply)
-    fleet = Fleet(manual(2, engine={"image": "image:1"}), {"cpu": kind}, machines=("n1", "n2"), room=1)
+    machines = tuple(f"n{index}" for index in range(replicas))
+    fleet = Fleet(manual(replicas, engine={"image": "image:1"}), {"cpu": kind}, machines=machines, room=1)
     fleet.settle()
     fleet.deployment["spec"]["engine"] = {"image": "image:2"}
-    told = set()
-    for _ in range(40):
+    return fleet
+
+
+def run(fleet: Fleet, seconds: float) -> tuple[int, set[str]]:
+    """How few served meanwhile, and what Progressing said."""
+    fewest, told = fleet.serving(), set()
+    for _ in range(int(seconds / 30)):
         told.add(condition(fleet.reconcile().status, "Progressing")[2])
-        fleet.tick()
-    assert {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()} == {"image:2"}
-    assert fleet.serving() == 2
+        fewest = min(fewest, fleet.serving())
+        fleet.tick(30.0)
+    return fewest, told
+
+
+def images(fleet: Fleet) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()}
+
+
+def test_a_rollout_goes_in_place_at_once_where_no_more_may_be_bought():
+    fleet = rolling(2, limit=2)
+    fewest, told = run(fleet, 900)
+    assert (fewest, fleet.serving(), images(fleet)) == (1, 2, {"image:2"})
     assert any("at most 1 of 2 leave first" in each for each in told)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_rollout_takes_no_replica_away_while_a_node_is_bought_for_the_new_one(replicas: int):
+    fleet = rolling(replicas)
+    fewest, told = run(fleet, BUY_S - 30)
+    assert (fewest, len(fleet.pods())) == (replicas, replicas + 1)
+    assert any("waits for a node that a cluster autoscaler is to bring" in each for each in told)
+    fleet.machines = (*fleet.machines, "bought")
+    fewest, told = run(fleet, 900)
+    assert (fewest, fleet.serving(), images(fleet)) == (replicas, replicas, {"image:2"})
+    assert not any("leave first" in each for each in told)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_rollout_goes_in_place_once_nobody_has_brought_a_node(replicas: int):
+    fleet = rolling(replicas)
+    assert run(fleet, BUY_S - 30)[0] == replicas
+    fewest, told = run(fleet, 900)
+    assert (fewest, fleet.serving(), images(fleet)) == (replicas - 1, replicas, {"image:2"})
+    assert any(f"at most 1 of {replicas} leave first" in each for each in told)
+    drained = [effect for effect in fleet.written if isinstance(effect, Apply) and _serves(effect) == "true"]
+    assert drained == []  # nobody that is taken out of the Service is put back
+
+
+def _serves(effect: Apply) -> str | None:
+    labels = effect.manifest["metadata"].get("labels", {})
+    return labels.get(names.SERVING_LABEL) if effect.manifest["kind"] == "Pod" else None
 
 
 def test_a_pod_that_waits_for_a_bought_node_is_on_its_way():

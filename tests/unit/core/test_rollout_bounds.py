@@ -1,18 +1,118 @@
 """What maxSurge, maxUnavailable, a pause and a cordoned node change in a step, row by row."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from builders import START
 from modelfleet.core.rollout import Scene, Way, decide_step
-from scenes import OFF, OLD, STARTING, old, pod, scene, told
+from scenes import NEW, OFF, OLD, STARTING, old, pod, scene, told
 
 NO_ROOM = {"gpu": 1.0}
+DEAD: dict[str, Any] = {"barred": frozenset({"dead"})}
+FIRST = frozenset({NEW})
+UNSEEN: dict[str, Any] = {"ready": False, "placed": False}
+WAITS: dict[str, Any] = UNSEEN | {
+    "unschedulable": "2 Insufficient gpu",
+    "unschedulable_since": START - timedelta(minutes=14),
+    "lacks": ("gpu",),
+}
 
 
 @pytest.mark.parametrize(
     ("of", "expected", "way"),
     [
+        pytest.param(
+            scene(old(0), old(1), replicas=2, surge=0, short={}),
+            {},
+            Way.BLOCKED,
+            id="no surge, and no room though all old ones left: none leaves in vain",
+        ),
+        pytest.param(
+            scene(old(0), old(1), replicas=2, surge=0, short=NO_ROOM),
+            {"off": "a1"},
+            Way.DELETE_FIRST,
+            id="no surge and no room beside: an old one that leaves enough leaves first",
+        ),
+        pytest.param(
+            scene(old(0), old(1), replicas=2, surge=0, short={"gpu": 2.0}),
+            {},
+            Way.BLOCKED,
+            id="no surge and an old one holds too little: none leaves in vain",
+        ),
+        pytest.param(
+            scene(old(0), old(1), replicas=2, surge=0, missing=2, short={"gpu": 2.0}),
+            {"off": "a0 a1"},
+            Way.DELETE_FIRST,
+            id="two may be missing and hold enough together: both leave first",
+        ),
+        pytest.param(
+            scene(old(0, node="out"), old(1, node="out"), replicas=2, short=NO_ROOM, barred=frozenset({"out"})),
+            {"create": (0,)},
+            Way.BLOCKED,
+            id="no room, and no new one may stand where the old ones do: blocked",
+        ),
+        pytest.param(
+            scene(old(0, node="in"), old(1, node="out"), replicas=2, short=NO_ROOM, barred=frozenset({"out"})),
+            {"create": (0,), "off": "a0"},
+            Way.DELETE_FIRST,
+            id="no room: the old one makes room on whose node a new one may stand",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), surge=0, moving=frozenset({"chat-bbbbbbbb-0"})),
+            {"create": (2,)},
+            Way.SURGE,
+            id="a cordoned node and no surge: its replica is replaced before it leaves all the same",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), surge=0, moving=frozenset({"chat-bbbbbbbb-0"}), short={}),
+            {"create": (2,)},
+            Way.BLOCKED,
+            id="a cordoned node, no surge and no room elsewhere: it stays",
+        ),
+        pytest.param(
+            scene(old(0), old(1), surge=0, known=False),
+            {},
+            Way.SURGE,
+            id="no surge, and the nodes are not known: none leaves while nothing can be placed",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2, terminating=True, ready=False, node="dead"), short=NO_ROOM, **DEAD),
+            {"create": (0,), "off": "a1"},
+            Way.DELETE_FIRST,
+            id="no room, and what is to end on a dead node does not end: an old one makes room",
+        ),
+        pytest.param(
+            scene(old(0), old(1), old(2, terminating=True, ready=False, node="alive"), short=NO_ROOM, **DEAD),
+            {"create": (0,)},
+            Way.SURGE,
+            id="no room while one ends on a node that lives: it is waited for",
+        ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **WAITS), bought=FIRST),
+            {},
+            Way.SURGE,
+            id="a node is bought for the new one: the old ones stay, however long it takes",
+        ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **WAITS), bought=FIRST, short=NO_ROOM),
+            {},
+            Way.SURGE,
+            id="no further node may be bought, and one is on its way: the old ones stay",
+        ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **WAITS), bought=FIRST, unbrought=FIRST, short=NO_ROOM),
+            {"off": "a1"},
+            Way.DELETE_FIRST,
+            id="nobody has brought a node lately: an old one makes room",
+        ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **UNSEEN), bought=FIRST, unbrought=FIRST, short=NO_ROOM),
+            {"off": "a1"},
+            Way.DELETE_FIRST,
+            id="nor is the scheduler's word waited for once more then",
+        ),
         pytest.param(
             scene(old(0), old(1), old(2), replicas=3, surge=2),
             {"create": (0, 1)},

@@ -12,6 +12,11 @@ def supply_of(kind: AcceleratorClass, labels: Mapping[str, str]) -> Supply | Non
     return next((each for each in kind.spec.supplies if _carries(labels, each.node_selector)), None)
 
 
+def buys(kind: AcceleratorClass) -> bool:
+    """Whether an autoscaler brings nodes of the class."""
+    return any(each.provisioning is Provisioning.AUTOSCALED for each in kind.spec.supplies)
+
+
 def notice_s(kind: AcceleratorClass, labels: Mapping[str, str]) -> float | None:
     """How long a drain of a node with these labels may take by its supply, in seconds; None: no limit of its own."""
     supply = supply_of(kind, labels)

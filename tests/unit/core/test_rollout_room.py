@@ -1,0 +1,189 @@
+"""No replica leaves in vain: where its replacement could stand nowhere once it left, it stays, and that is said."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from builders import Raw, condition, is_ready, merged
+from class_worlds import MOST_STEPS, class_of, node_of, on_classes, two_classes, write
+from modelfleet.api import names
+from modelfleet.core.effects import Outcome
+from modelfleet.core.reconcile import plan
+from modelfleet.core.stage import Happening, Stage
+from silent_nodes import SilentStage
+
+SMALL = {"accelerators": {"classes": ["small"]}}
+NO_SURGE = {"rollout": {"maxSurge": 0}}
+
+
+def small(replicas: int, *sizes: int, **spec: Any) -> SilentStage:
+    """A fleet of so many replicas that serve, on nodes `small-0`, `small-1`, ... with so many accelerators each."""
+    made = two_classes(replicas, {}, **{**SMALL, **spec})
+    nodes = {f"small-{n}": node_of(f"small-{n}", "small", size) for n, size in enumerate(sizes)}
+    stage = SilentStage(made.deployment, made.classes, nodes)
+    outcome = last(stage)
+    assert outcome.status["readyReplicas"] == replicas
+    return stage
+
+
+def steps(stage: Stage) -> Iterator[Outcome]:
+    """What is decided, one after the other, until nothing is to happen any more, or only time would pass."""
+    for _ in range(MOST_STEPS):
+        outcome = stage.reconcile()
+        yield outcome
+        if outcome.effects:
+            continue
+        if stage.next(outcome.wake_after_s) in (Happening.NOTHING, Happening.WAITED):
+            return
+        stage.happen(outcome.wake_after_s)
+    raise AssertionError(f"{MOST_STEPS} steps, and it does not come to rest")
+
+
+def last(stage: Stage) -> Outcome:
+    """The last of them."""
+    return list(steps(stage))[-1]
+
+
+def live(stage: Stage) -> list[Raw]:
+    """The pods that nobody has asked to end."""
+    return [pod for pod in stage.pods() if "deletionTimestamp" not in pod["metadata"]]
+
+
+def serving(stage: Stage) -> list[Raw]:
+    """The pods that get requests and answer them."""
+    label = names.SERVING_LABEL
+    return [pod for pod in stage.pods() if is_ready(pod) and pod["metadata"]["labels"].get(label) == "true"]
+
+
+def least(stage: Stage) -> tuple[int, Outcome]:
+    """How many served at the worst moment, and the last decision."""
+    seen = [(len(serving(stage)), outcome) for outcome in steps(stage)]
+    return min(count for count, _ in seen), seen[-1][1]
+
+
+def images(pods: list[Raw]) -> list[str]:
+    return sorted(pod["spec"]["containers"][0]["image"] for pod in pods)
+
+
+def cordon(stage: Stage, name: str) -> None:
+    stage.nodes[name] = merged(stage.nodes[name], {"spec": {"unschedulable": True}})
+
+
+def progressing(outcome: Outcome) -> tuple[str, str]:
+    return condition(outcome.status, "Progressing")[:2]
+
+
+def test_without_a_surge_no_replica_leaves_a_cordoned_node_before_another_has_room():
+    stage = small(2, 1, 1, **NO_SURGE)
+    cordon(stage, "small-1")
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (2, ("False", "CordonedNode"))
+    assert outcome.waits_for_room
+    stage.nodes["small-2"] = node_of("small-2", "small", 1)
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (2, ("False", "Settled"))
+    assert sorted(pod["spec"]["nodeName"] for pod in serving(stage)) == ["small-0", "small-2"]
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+def test_the_only_replica_does_not_leave_for_one_that_no_node_may_hold(surge: int):
+    stage = small(1, 1, rollout={"maxSurge": surge})
+    write(stage, placement={"nodeSelector": {"pool": "nowhere"}})
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (1, ("False", "NoRoom"))
+    assert "what an old replica holds would not do" in condition(outcome.status, "Progressing")[2]
+    assert outcome.waits_for_room
+    again = plan(stage.world())
+    assert (again.effects, again.status) == ((), outcome.status)
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+def test_those_leave_first_on_whose_nodes_the_new_ones_may_stand(surge: int):
+    stage = small(2, 1, 1, rollout={"maxSurge": surge})
+    stage.nodes["small-0"] = merged(stage.nodes["small-0"], {"metadata": {"labels": {"pool": "b"}}})
+    before = {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in stage.pods()}
+    write(stage, placement={"nodeSelector": {"pool": "b"}})
+    fewest, outcome = least(stage)
+    after = {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in serving(stage)}
+    assert fewest == 1
+    assert after["small-1"] == before["small-1"]
+    assert after["small-0"] != before["small-0"]
+    assert progressing(outcome) == ("False", "NoRoom")
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+def test_a_tainted_node_gives_no_room_to_the_new_ones(surge: int):
+    stage = small(2, 1, 1, rollout={"maxSurge": surge})
+    taint = {"spec": {"taints": [{"key": "repair", "effect": "NoSchedule"}]}}
+    stage.nodes["small-1"] = merged(stage.nodes["small-1"], taint)
+    write(stage, engine={"image": "image:2"})
+    fewest, outcome = least(stage)
+    assert (fewest, len(serving(stage))) == (1, 2)
+    assert {pod["spec"]["nodeName"]: images([pod]) for pod in serving(stage)}["small-0"] == ["image:2"]
+    assert progressing(outcome) == ("False", "NoRoom")
+
+
+def test_what_leaves_must_leave_its_room_where_the_new_one_can_use_it():
+    stage = small(2, 4, 4, parallelism={"tensor": 2, "pipeline": 2})
+    assert [pod["spec"]["nodeName"] for pod in stage.pods()].count("small-0") == 2
+    stage.classes["small"] = class_of("small", 4)
+    write(stage, parallelism={"tensor": 4, "pipeline": None})  # on one node, of which a group leaves a half
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (2, ("False", "NoRoom"))
+
+
+def test_without_a_surge_a_rollout_goes_on_by_way_of_the_next_class_and_never_holds_more():
+    stage = small(1, 1, accelerators={"classes": ["small", "big"]}, **NO_SURGE)
+    stage.nodes["big-0"] = node_of("big-0", "big", 4)
+    write(stage, parallelism={"tensor": 2})
+    seen = [(len(live(stage)), outcome) for outcome in steps(stage)]
+    assert max(count for count, _ in seen) == 1
+    assert progressing(seen[-1][1]) == ("False", "Settled")
+    assert on_classes(stage) == {"big": 1}
+
+
+def test_without_a_surge_none_leaves_while_the_nodes_are_not_known():
+    stage = small(2, 1, 1, **NO_SURGE)
+    write(stage, engine={"image": "image:2"})
+    outcome = plan(replace(stage.world(), cluster=None, unread="nothing was read"))
+    stage.execute(outcome.effects)
+    assert len(serving(stage)) == 2
+    assert "old ones stay while the nodes are not known" in condition(outcome.status, "Progressing")[2]
+
+
+def test_a_rollout_goes_in_place_though_a_pod_never_ends_on_a_dead_node():
+    stage = small(2, 1, 1, 1)
+    dead = next(pod["spec"]["nodeName"] for pod in stage.pods())
+    stage.fall_silent(dead)
+    outcome = last(stage)
+    assert len(serving(stage)) == 2
+    assert progressing(outcome) == ("True", "Draining")
+    assert f"cannot end, because node {dead} is not ready" in condition(outcome.status, "Progressing")[2]
+    write(stage, engine={"image": "image:2"})
+    fewest, outcome = least(stage)
+    assert fewest == 1
+    assert images(serving(stage)) == ["image:2", "image:2"]
+    assert f"cannot end, because node {dead} is not ready" in condition(outcome.status, "Progressing")[2]
+
+
+@pytest.mark.parametrize("change", [{}, {"engine": {"image": "image:2"}}], ids=["at rest", "in a rollout"])
+def test_room_that_a_dead_node_does_not_free_is_missed_and_said(change: Raw):
+    stage = small(2, 1, 1)
+    stage.fall_silent("small-1")
+    write(stage, **change)
+    outcome = last(stage)
+    assert len(serving(stage)) == 1
+    assert progressing(outcome) == ("False", "NoRoom")
+    assert "not counted: 1 not ready" in condition(outcome.status, "Progressing")[2]
+
+
+@pytest.mark.parametrize("change", [{}, {"engine": {"image": "image:2"}}], ids=["at rest", "in a rollout"])
+def test_what_a_dead_node_does_not_free_is_taken_of_the_next_class(change: Raw):
+    stage = small(2, 1, 1, accelerators={"classes": ["small", "big"]})
+    stage.nodes["big-0"] = node_of("big-0", "big", 4)
+    stage.fall_silent("small-1")
+    write(stage, **change)
+    fewest, _ = least(stage)
+    assert (fewest, len(serving(stage))) == (1, 2)
