@@ -15,7 +15,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
 from modelfleet.core.next_class import Later
-from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
+from modelfleet.core.placing import Placing, decide_placing, elsewhere, has_room, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.revisions import Revision, blocked
 from modelfleet.core.rollout import Step, Way, hold
@@ -75,6 +75,8 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
         most=spec.scaling.max_accelerators,
     )
     placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
+    if _gives(ground):
+        placing = replace(placing, room=has_room(site, placing.slots))
     leaving = (*life.ends, *placing.withdrawn)
     return Moves(
         step=replace(
@@ -86,6 +88,12 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
         life=life,
         placing=placing,
     )
+
+
+def _gives(ground: Ground) -> bool:
+    """It leaves replicas to other models."""
+    owner = ground.children.owner
+    return any(each.giver == f"{owner.namespace}/{owner.name}" for each in ground.world.grants)
 
 
 def _watched(ground: Ground, course: Course, replicas: int) -> Watched:

@@ -37,6 +37,7 @@ class Placing:
     """What came of it. `slots` are those of `goal` that get their pods now; `shortfalls` are by the replica's name;
     `spilled` are those of them that are made on a later class;
     `gates` are those of others that are waited for; `blind`: the nodes are not known, and something was to be placed.
+    `room`: one replica more has room on the first class; None: nobody asked, because nothing is left to other models.
     """
 
     creates: tuple[Create, ...] = ()
@@ -49,11 +50,12 @@ class Placing:
     gates: tuple[str, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     blind: bool = False
+    room: bool | None = None
 
     @property
     def waits_for_room(self) -> bool:
         """Somebody else's end, or a new node, would let more be placed."""
-        return self.blind or bool(self.shortfalls)
+        return self.blind or bool(self.shortfalls) or self.room is not None
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,19 @@ def lacking(site: Site) -> Mapping[str, float] | None:
     if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
         return {}
     return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
+
+
+def has_room(site: Site, slots: Iterable[int]) -> bool:
+    """Whether one replica more than those in `slots` and the groups that wait has room on the first class, or nodes for
+    it may be bought."""
+    if site.cluster is None:
+        return False
+    new, groups = tuple(slots), _waiting(site).groups
+    room, more = Room(site, site.cluster, groups), 1 + max((*new, *(group.slot or 0 for group in groups)), default=0)
+    asked = room.asked(site.pools[0])
+    room.place([*map(asked.of_slot, new), asked.of_slot(more)])
+    has_place = isinstance(room.answers[asked.name(more)], Placement)
+    return has_place or (asked.could_stand(more) and bool(to_buy(site, [*new, more])[0][len(new) :]))
 
 
 def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:

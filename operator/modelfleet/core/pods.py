@@ -34,7 +34,8 @@ class PodView:
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
     least once. `scheduled_at`: when it got its node;
-    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
+    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is. `end_by`: when its
+    grace is over, once it was asked to end.
     """
 
     name: str
@@ -60,6 +61,7 @@ class PodView:
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
+    end_by: datetime | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -104,6 +106,7 @@ def view(pod: Any, deployment: str) -> PodView:
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
         ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,
+        end_by=raw.instant(pod, "metadata", "deletionTimestamp"),
     )
 
 

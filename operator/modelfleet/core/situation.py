@@ -13,6 +13,7 @@ from modelfleet.core.children import Children, is_left_over, name_taken
 from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
+from modelfleet.core.ending import stuck
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
@@ -86,7 +87,8 @@ class Situation:
         """Replicas that samples ask for and no node has room for; none where no sample decides, or nodes are bought."""
         if self.scaling is None or self.scaling.case.scaling.mode is not ScalingMode.ACTIVE:
             return 0
-        if self.old or self.draining or self.slow:
+        unending = stuck(self.draining, self.world.cluster, self.world.now)
+        if self.old or self.slow or any(replica.uid not in unending for replica in self.draining):
             return 0  # one makes room for another, and what has none is not missed
         without_room = len(self.placing.shortfalls.keys() - self.placing.bought)
         return max(0, min(without_room, self.wanted - len(self.replicas)))
