@@ -148,9 +148,7 @@ def test_a_model_without_room_says_what_it_waits_for() -> None:
     fleet.run(200, fleet.knee_rps * 5)
 
     assert fleet.decision["bound"] == "capacity"
-    assert fleet.decision["detail"].endswith(
-        "team/large is asked for room once its replicas that are ending have ended"
-    )
+    assert fleet.decision["detail"].endswith("; team/large is waited for")
 
 
 def test_who_begins_to_wait_is_reconciled_and_told_why_and_again_when_it_ends() -> None:
