@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from class_worlds import ClassedFleet
+from modelfleet.core.knee import is_of_one
 from modelfleet.core.profiling import knee_of
 from modelfleet.core.scaling import ledger as books
 from modelfleet.core.scaling.ledger import Ledger
@@ -157,15 +158,18 @@ def test_while_replicas_of_another_layout_serve_it_is_not_told_and_begins_anew_a
     fleet = sampled(minReplicas=2).run(60, 1.0)
     fleet.fleet.room, old = 2, set(fleet.fleet.pods())
     write(fleet, parallelism={"tensor": 2})
+    fleet.reconcile()
     fleet.run(10)
     wanted = fleet.fleet.deployment["status"]["plan"]["revision"]
     assert any(wanted not in name for name in fleet.fleet.pods())
+    assert not is_of_one(memory_of(fleet).knee_of)
     sure(fleet)
     among, mixed = is_told(fleet), memory_of(fleet).knee_sure
     fleet.fleet.room = 100
     fleet.run(300)
 
-    assert (among, mixed) == (False, 200.0)
+    assert not among
+    assert mixed >= 200.0
     assert not old & set(fleet.fleet.pods())
     assert memory_of(fleet).knee_sure < 100.0
 
