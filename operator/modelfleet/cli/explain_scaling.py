@@ -25,6 +25,8 @@ from modelfleet.core.scaling.weighing import Limit, Weighed
 
 _CHANGES_SAID = 8
 _LEDGER = "ledger"
+_TITLE = "The number of replicas"
+_ADVISED = "The number of replicas that mode Active would run"
 _LAST = "The last number that samples gave"
 _AGAIN = (
     "It is decided again every 5 s, and at once after a change of the object. What is shown here was written when the"
@@ -42,12 +44,12 @@ def has_numbers(deployment: Mapping[str, Any]) -> bool:
     return not manual and bool(raw.mapping(deployment, "status", "scaling", "lastDecision"))
 
 
-def scaling_lines(state: Mapping[str, Any]) -> Iterator[str]:
-    """The section on the number of replicas. Nothing where none was ever decided."""
+def scaling_lines(state: Mapping[str, Any], mode: str = "") -> Iterator[str]:
+    """The section on the number of replicas, which mode Advisory does not follow. Nothing where none was decided."""
     stored = entry(state, names.SCALING_KEY)
     ledger = books.loaded(raw.mapping(stored, _LEDGER)) if stored else None
     if ledger is None and raw.mapping(stored, _LEDGER):
-        yield from headed("The number of replicas")
+        yield from headed(_TITLE)
         yield from wrapped(
             "  What decided it cannot be read: it is no ledger of version"
             f" {books.VERSION}. It was written by another version of the operator, or edited; the operator goes on"
@@ -56,11 +58,11 @@ def scaling_lines(state: Mapping[str, Any]) -> Iterator[str]:
         return
     made = books.replay(ledger)[0] if ledger is not None else ()
     last = made[-1] if made else None
-    otherwise = _otherwise(stored, last)
+    otherwise, title = _otherwise(stored, last), _ADVISED if mode == "Advisory" else _TITLE
     if otherwise is not None:
-        yield from _decided_otherwise(raw.mapping(stored, "shown"), otherwise)
+        yield from _decided_otherwise(raw.mapping(stored, "shown"), otherwise, title)
     if last is not None:
-        yield from _decided_on_samples(stored, last, "The number of replicas" if otherwise is None else _LAST)
+        yield from _decided_on_samples(stored, last, title if otherwise is None else _LAST)
     if not all(each.same for each in made):
         yield from wrapped("  Made again by this version from the same inputs, it is another: the policy has changed.")
     if last is not None or otherwise is not None:
@@ -115,8 +117,8 @@ def _otherwise(stored: Mapping[str, Any], last: Replayed | None) -> _Otherwise |
     return None if raw.integer(stored, "replicas", default=last.was.replicas) == last.was.replicas else _OF_CLASSES
 
 
-def _decided_otherwise(shown: Mapping[str, Any], otherwise: _Otherwise) -> Iterator[str]:
-    yield from headed(f"The number of replicas, as decided at {raw.text(shown, 'at')[:19]}")
+def _decided_otherwise(shown: Mapping[str, Any], otherwise: _Otherwise, title: str) -> Iterator[str]:
+    yield from headed(f"{title}, as decided at {raw.text(shown, 'at')[:19]}")
     bound = raw.text(shown, "bound")
     yield from wrapped(
         f"  {raw.integer(shown, 'to')}: {raw.text(shown, 'reason')}, {raw.text(shown, 'detail')}"

@@ -111,3 +111,9 @@ def test_a_row_whose_time_has_no_zone_is_compared_all_the_same() -> None:
     said = " ".join(" ".join(scaling_lines({"data": {"scaling.json": json.dumps(stored)}})).split())
 
     assert " 1: NoData, because of it" in said
+
+
+def test_a_number_that_nobody_follows_is_said_to_be_advice() -> None:
+    fleet = sampled(mode="Advisory").run(100, 1.0)
+
+    assert "The number of replicas that mode Active would run, as decided at" in told(fleet)
