@@ -39,7 +39,7 @@ class Autoscaler:
 
     def grants(self, key: Key) -> tuple[Grant, ...]:
         """Replicas that a key leaves to other models, or gets from them."""
-        return tuple(each for each in self._grants if str(key) in (each.giver, each.taker))
+        return tuple(each for each in self._grants if each.vain_s is None and str(key) in (each.giver, each.taker))
 
     def wait(self, key: Key) -> str:
         """What a key that lacks replicas waits for before other models leave it some, as a sentence; empty: nothing."""

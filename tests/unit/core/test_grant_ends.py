@@ -8,7 +8,16 @@ import pytest
 from builders import START
 from modelfleet.controller.autoscaler import Autoscaler
 from modelfleet.controller.triggers import Key
-from modelfleet.core.scaling.arbitration import HELD_S, ROOM_S, Bid, Grant, decide_grants, decide_waits
+from modelfleet.core.scaling.arbitration import (
+    HELD_S,
+    RETRY_S,
+    ROOM_S,
+    VAIN_S,
+    Bid,
+    Grant,
+    decide_grants,
+    decide_waits,
+)
 from scaling_worlds import Sampled, sampled
 
 GIVER = Bid(
@@ -185,3 +194,58 @@ def held(name: str, priority: int, lacks: int, leaving: int) -> Any:
     seats = replace(scaling.case.seats, standing=4, leaving=leaving)
     case = replace(scaling.case, key=f"team/{name}", priority=priority, seats=seats)
     return replace(scaling, case=case, kept=replace(scaling.kept, replicas=4, need=4), lacks=lacks)
+
+
+ROOMY = replace(CLIPPED, room=True)
+VAIN = [HELD_S, HELD_S + VAIN_S]
+
+
+def test_what_the_taker_has_no_use_for_goes_back_and_is_not_asked_for_again() -> None:
+    """It lacks something else than accelerators: they stay free."""
+    grants = after(VAIN, ROOMY, TAKER)
+
+    assert [each.vain_s for each in grants] == [VAIN[-1]]
+    assert decide_waits([GIVER, TAKER], grants) == {
+        "team/small": "what team/large left stayed free, so it was given back"
+    }
+    assert after([VAIN[-1] + RETRY_S - 1], GIVER, TAKER, grants) == grants
+    assert after([VAIN[-1] + 5], GIVER, SERVED, grants) == ()
+    (again,) = after([VAIN[-1] + RETRY_S], GIVER, TAKER, grants)
+    assert again.vain_s is None
+
+
+def test_while_what_it_left_is_free_a_model_leaves_no_more() -> None:
+    times = [number * 5.0 for number in range(1, 80)]
+
+    assert [each.replicas for each in after(times, ROOMY, TAKER)] == [5]
+
+
+def test_a_larger_taker_is_left_more_until_it_fits() -> None:
+    larger = replace(TAKER, accelerators=4)
+    (first,) = decide_grants([replace(GIVER, standing=20), larger], (), 0.0)
+    grants = after([HELD_S], replace(GIVER, standing=16, room=True), larger, (first,))
+
+    assert [each.replicas for each in grants] == [16, 12]
+
+
+def test_room_that_the_taker_has_just_taken_is_looked_at_anew() -> None:
+    grants = after([HELD_S, HELD_S + ROOM_S], ROOMY, TAKER)
+    grants = after([HELD_S + ROOM_S + 5], ROOMY, SERVED, grants)
+
+    assert [each.room_s for each in grants] == [HELD_S + ROOM_S + 5]
+
+
+def test_what_was_given_in_vain_binds_the_giver_no_more() -> None:
+    book = {"large": held("large", 0, 0, 0), "small": held("small", 5, 1, 0)}
+    numbers = Autoscaler(lambda key: book[key.name].case.samples, Woken(), lambda: START)
+    for name, scaling in book.items():
+        numbers.hold(Key("team", name), scaling)
+    numbers.arbitrate(0.0)
+    given = numbers.grants(Key("team", "large"))
+    numbers.hold(Key("team", "large"), replace(book["large"], room=True))
+    for at_s in VAIN:
+        numbers.arbitrate(at_s)
+
+    assert [each.replicas for each in given] == [3]
+    assert numbers.grants(Key("team", "large")) == numbers.grants(Key("team", "small")) == ()
+    assert "was given back" in numbers.wait(Key("team", "small"))

@@ -14,11 +14,13 @@ to and fro:
 | what is observed, `HELD_S` after it was given | the grant |
 | --- | --- |
 | the taker lacks replicas still | holds |
-| it has none, or needs fewer than it has | ends |
+| the same, and for `VAIN_S` nodes have had room for one more of the giver | is in vain: the taker has no use for it |
+| the taker has none, or needs fewer than it has | ends |
 | it lacks none, and for `ROOM_S` nodes have had room for one more of the giver | ends |
 | it lacks none, and they have no such room | holds: what the taker replaces is to come back to it |
 
-It ends at once where one of the two is gone.
+It ends at once where one of the two is gone. One that is in vain binds nobody, and keeps the taker from asking the same
+giver again while it lacks replicas, for `RETRY_S` at most.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,6 +32,12 @@ HELD_S = 120.0
 
 ROOM_S = 30.0
 """Room for the giver counts once it has been there for so long: the taker leaves it for a moment when it rolls out."""
+
+VAIN_S = 300.0
+"""Who waits for room takes it within a minute. What is still free after so long is not what the taker lacks."""
+
+RETRY_S = 3600.0
+"""After so long what a taker lacks may be another thing than it was."""
 
 GAIN = 1.1
 """Of equal priority an accelerator moves only where it brings so many times what it brings now."""
@@ -70,7 +78,8 @@ class Bid:
 @dataclass(frozen=True, kw_only=True)
 class Grant:
     """`giver` leaves `replicas` so that `taker` has room for one; since when, by the clock of this process. `room_s`:
-    since when nodes have had room for the giver beside a taker that lacks nothing; None: they have none."""
+    since when nodes have had room for the giver, and the taker has lacked replicas or not (`lacks`); None: they have
+    none. `vain_s`: since when it is in vain."""
 
     giver: str
     taker: str
@@ -78,6 +87,8 @@ class Grant:
     at_s: float
     sentence: str
     room_s: float | None = None
+    lacks: bool = False
+    vain_s: float | None = None
 
 
 def decide_grants(bids: Iterable[Bid], grants: Iterable[Grant], now_s: float) -> tuple[Grant, ...]:
@@ -96,11 +107,17 @@ def decide_grants(bids: Iterable[Bid], grants: Iterable[Grant], now_s: float) ->
 
 
 def decide_waits(bids: Iterable[Bid], grants: Iterable[Grant]) -> dict[str, str]:
-    """Why models that lack replicas take none yet though others would leave them some, by their keys."""
+    """Why models that lack replicas take none though others would leave them some, or did, by their keys."""
     bids, grants = tuple(bids), tuple(grants)
     pools = {bid.pool for bid in bids if bid.lacks}
     pairs = (pair for pool in pools for pair in _pairs([bid for bid in bids if bid.pool == pool], grants))
-    return {taker.key: wait for giver, taker in pairs if (wait := _wait(giver, taker))}
+    waits = {taker.key: wait for giver, taker in pairs if (wait := _wait(giver, taker))}
+    vain = {
+        each.taker: f"what {each.giver} left stayed free, so it was given back"
+        for each in grants
+        if each.vain_s is not None
+    }
+    return vain | waits
 
 
 def allowance(key: str, grants: Iterable[Grant]) -> Grant | None:
@@ -113,26 +130,36 @@ def _held(grant: Grant, known: dict[str, Bid], now_s: float) -> Grant | None:
     taker, giver = known.get(grant.taker), known.get(grant.giver)
     if taker is None or giver is None:
         return None
-    has_room = giver.room and not (taker.lacks or taker.leaving or giver.leaving)
-    since_s = now_s if grant.room_s is None else grant.room_s
-    kept = replace(grant, room_s=since_s if has_room else None)
-    if taker.lacks or now_s - grant.at_s < HELD_S:
+    if grant.vain_s is not None:
+        return grant if taker.lacks and now_s - grant.vain_s < RETRY_S else None
+    lacks, has_room = taker.lacks > 0, giver.room and not (taker.leaving or giver.leaving)
+    since_s = grant.room_s if grant.room_s is not None and grant.lacks is lacks else now_s
+    kept = replace(grant, lacks=lacks, room_s=since_s if has_room else None)
+    if now_s - grant.at_s < HELD_S:
         return kept
-    ends = not taker.standing or taker.need < taker.standing or (has_room and now_s - since_s >= ROOM_S)
+    room_for_s = now_s - since_s if has_room else 0.0
+    if lacks:
+        return replace(kept, vain_s=now_s) if room_for_s >= VAIN_S else kept
+    ends = not taker.standing or taker.need < taker.standing or room_for_s >= ROOM_S
     return None if ends else kept
 
 
 def _pairs(bids: list[Bid], held: Iterable[Grant]) -> Iterator[tuple[Bid, Bid]]:
     """Who of a pool would give to whom: takers by priority and gain, each with the giver that loses least."""
-    back = {(each.taker, each.giver) for each in held}
+    barred = {(each.giver, each.taker) if each.vain_s is not None else (each.taker, each.giver) for each in held}
     takers = sorted((bid for bid in bids if bid.lacks), key=lambda bid: (-bid.priority, -_urgency(bid), bid.key))
     able = (bid for bid in bids if bid.standing > bid.low)
     givers = sorted(able, key=lambda bid: (bid.priority, bid.loss_rps, bid.key))
     for taker in takers:
-        others = (bid for bid in givers if bid.key != taker.key and (bid.key, taker.key) not in back)
-        least = next(others, None)  # where this one gives nothing, no other does
-        if least is not None and _gives(least, taker):
+        others = (bid for bid in givers if bid.key != taker.key and (bid.key, taker.key) not in barred)
+        least = next((bid for bid in others if not _has_left(bid, taker)), None)
+        if least is not None and _gives(least, taker):  # where this one gives nothing, no other does
             yield least, taker
+
+
+def _has_left(giver: Bid, taker: Bid) -> bool:
+    """There is room for the taker, as far as accelerators make it, and it has not taken it yet."""
+    return giver.room and taker.accelerators <= giver.accelerators
 
 
 def _wait(giver: Bid, taker: Bid) -> str:
