@@ -101,6 +101,8 @@ _OF_CLASSES = _Otherwise(
     "The load, by what the replicas of each class carry that would stay (status.plan.pools has their knees).",
 )
 _NONE_YET = _Otherwise("It is not from samples: nothing that was measured has decided it yet.", _READ)
+_LATER = _Otherwise("It is not from samples: it was decided after the last of them.", _READ)
+_ON_SAMPLES = {ScalingReason.STEADY, ScalingReason.LOAD_GREW, ScalingReason.BACKLOG_GREW, ScalingReason.LOAD_FELL}
 
 
 def _otherwise(stored: Mapping[str, Any], last: Replayed | None) -> _Otherwise | None:
@@ -109,7 +111,7 @@ def _otherwise(stored: Mapping[str, Any], last: Replayed | None) -> _Otherwise |
     reason, at = books.REASONS.get(raw.text(shown, "reason")), raw.instant(shown, "at")
     if reason is None or at is None:
         return None
-    found = _OTHERWISE.get(reason)
+    found = None if reason in _ON_SAMPLES else _OTHERWISE.get(reason, _LATER)
     if last is None:
         return found or _NONE_YET
     if found is not None and at > last.was.at:

@@ -8,7 +8,6 @@ from modelfleet.api.modeldeployment import ScalingMode
 from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.course import Promise
-from modelfleet.core.ending import stuck
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
@@ -25,6 +24,7 @@ from modelfleet.core.scaling.revisions import promise_of_revisions
 from modelfleet.core.scaling.scaled import Case, Seats, bounds, decide_scaled, wake_after_s
 from modelfleet.core.scaling.terms import cold_start_s, has_knee
 from modelfleet.core.snapshot import World
+from modelfleet.core.stuck import stuck
 
 
 @dataclass(frozen=True, kw_only=True)

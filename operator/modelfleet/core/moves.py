@@ -15,7 +15,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
 from modelfleet.core.next_class import Later
-from modelfleet.core.placing import Placing, decide_placing, elsewhere, has_room, lacking
+from modelfleet.core.placing import Placing, decide_placing, elsewhere, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.revisions import Revision, blocked
 from modelfleet.core.rollout import Step, Way, hold
@@ -56,6 +56,18 @@ def stand_still(fleet: tuple[Replica, ...]) -> Moves:
     return Moves(step=hold(fleet))
 
 
+def _gives(ground: Ground) -> bool:
+    """It leaves replicas to other models."""
+    owner = ground.children.owner
+    return any(each.giver == f"{owner.namespace}/{owner.name}" for each in ground.world.grants)
+
+
+def _has_room(site: Site, slots: tuple[int, ...]) -> bool:
+    """One replica more than those that are made in `slots` has room on the first class, or nodes for it are bought."""
+    more = 1 + max((*slots, *(replica.slot or 0 for replica in site.fleet)), default=0)
+    return more in decide_placing(site, (*slots, more), Later(used=False)).slots
+
+
 def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Moves:
     """Ends what does not get on, takes the step for the rest, and places what it creates."""
     life = decide_life(_watched(ground, course, wish.replicas.replicas))
@@ -76,7 +88,7 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     )
     placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
     if _gives(ground):
-        placing = replace(placing, room=has_room(site, placing.slots))
+        placing = replace(placing, room=_has_room(site, placing.slots))
     leaving = (*life.ends, *placing.withdrawn)
     return Moves(
         step=replace(
@@ -88,12 +100,6 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
         life=life,
         placing=placing,
     )
-
-
-def _gives(ground: Ground) -> bool:
-    """It leaves replicas to other models."""
-    owner = ground.children.owner
-    return any(each.giver == f"{owner.namespace}/{owner.name}" for each in ground.world.grants)
 
 
 def _watched(ground: Ground, course: Course, replicas: int) -> Watched:

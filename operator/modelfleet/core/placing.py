@@ -156,19 +156,6 @@ def lacking(site: Site) -> Mapping[str, float] | None:
     return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
 
 
-def has_room(site: Site, slots: Iterable[int]) -> bool:
-    """Whether one replica more than those in `slots` and the groups that wait has room on the first class, or nodes for
-    it may be bought."""
-    if site.cluster is None:
-        return False
-    new, groups = tuple(slots), _waiting(site).groups
-    room, more = Room(site, site.cluster, groups), 1 + max((*new, *(group.slot or 0 for group in groups)), default=0)
-    asked = room.asked(site.pools[0])
-    room.place([*map(asked.of_slot, new), asked.of_slot(more)])
-    has_place = isinstance(room.answers[asked.name(more)], Placement)
-    return has_place or (asked.could_stand(more) and bool(to_buy(site, [*new, more])[0][len(new) :]))
-
-
 def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:
     """Those of these replicas, by uid, that would have room together once they left, without the nodes of the ranks
     that failed first."""

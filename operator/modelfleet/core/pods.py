@@ -28,14 +28,14 @@ _PREEMPTION = re.compile(r"\s*(preemption|no new claims to deallocate):?.*", re.
 class PodView:
     """One pod as it is observed; it is rank `rank` of a replica.
 
+    `end_by`: when its grace is over, once it was asked to end.
     `revision` and `slot` are None for a pod whose name is not one that we give. `serving`: the label that the Service
     selects is on. `unschedulable`: the scheduler's words where it found no node, else empty; `lacks`: what it names as
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
     least once. `scheduled_at`: when it got its node;
-    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is. `end_by`: when its
-    grace is over, once it was asked to end.
+    `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
     """
 
     name: str
@@ -52,6 +52,7 @@ class PodView:
     lacks: tuple[str, ...] = ()
     failure: Failure | None = None
     created_at: datetime | None = None
+    end_by: datetime | None = None
     requests: Mapping[str, float] = field(default_factory=dict)
     rank: int = 0
     gates: tuple[str, ...] = ()
@@ -61,7 +62,6 @@ class PodView:
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
-    end_by: datetime | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -97,6 +97,7 @@ def view(pod: Any, deployment: str) -> PodView:
         lacks=_lacks(said),
         failure=None if ready or terminating else pod_failure(pod),
         created_at=raw.instant(pod, "metadata", "creationTimestamp"),
+        end_by=raw.instant(pod, "metadata", "deletionTimestamp"),
         requests=_requests(pod),
         rank=rank,
         gates=tuple(gate for each in raw.items(pod, "spec", "schedulingGates") if (gate := raw.text(each, "name"))),
@@ -106,7 +107,6 @@ def view(pod: Any, deployment: str) -> PodView:
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
         ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,
-        end_by=raw.instant(pod, "metadata", "deletionTimestamp"),
     )
 
 

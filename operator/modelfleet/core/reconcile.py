@@ -20,7 +20,6 @@ from modelfleet.core.course import Course, Trial, decide_course
 from modelfleet.core.disruption import keep_budget, pods_to_leave
 from modelfleet.core.drain import Terms
 from modelfleet.core.effects import Delete, Effect, Outcome
-from modelfleet.core.ending import until_stuck_s
 from modelfleet.core.events import events
 from modelfleet.core.groups import Replica
 from modelfleet.core.handshake import Handshake, decide_handshake
@@ -52,6 +51,7 @@ from modelfleet.core.rollout import Scene, Step, decide_step
 from modelfleet.core.situation import Situation
 from modelfleet.core.snapshot import World
 from modelfleet.core.status import report
+from modelfleet.core.stuck import until_stuck_s
 from modelfleet.core.upkeep import keep_pods, keep_services
 from modelfleet.core.verdicts import verdicts
 from modelfleet.core.warmth import decide_warmth, to_keep

@@ -13,7 +13,6 @@ from modelfleet.core.children import Children, is_left_over, name_taken
 from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
-from modelfleet.core.ending import stuck
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
@@ -23,6 +22,7 @@ from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
 from modelfleet.core.scaling.zero import Zero
 from modelfleet.core.snapshot import World
+from modelfleet.core.stuck import stuck
 from modelfleet.core.warmth import Warmth
 
 

@@ -131,11 +131,11 @@ def due(kept: Kept, stored: Mapping[str, Any]) -> bool:
     """Whether it is to be written."""
     if not stored or raw.integer(stored, "replicas", default=-1) != kept.replicas:
         return True
-    told = kept.shown.reason if kept.shown else ""
-    if _found(kept) != _said(stored) or raw.text(stored, "shown", "reason") != told:
+    if _found(kept) != _said(stored):
         return True
     clock = stored.get("clock_s")
-    return not isinstance(clock, int | float) or not 0 <= kept.clock_s - clock < WRITE_S
+    told = raw.text(stored, "shown", "reason") == (kept.shown.reason if kept.shown else "")
+    return not told or not isinstance(clock, int | float) or not 0 <= kept.clock_s - clock < WRITE_S
 
 
 def new_findings(kept: Kept, stored: Mapping[str, Any]) -> tuple[Finding, ...]:

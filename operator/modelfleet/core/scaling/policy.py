@@ -156,7 +156,7 @@ class Decision:
 def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
     """The decision at `sample.now_s`, and what to remember."""
     elapsed_s = sample.now_s - memory.last_s if memory.last_s is not None else 0.0
-    memory = _measured(sample, _of_knee(sample, memory, terms), terms)
+    memory = _measured(sample, _of_knee(memory, terms), terms)
     open_since_s = memory.history.open_since_s
     work = _work(sample, memory, terms)
     history = memory.history.add(work, sample.now_s)
@@ -200,7 +200,7 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     return decision, replace(memory, needs=needs, ahead=ahead, held=held_needs, peaks=peaks, last_s=sample.now_s)
 
 
-def _of_knee(sample: Sample, memory: Memory, terms: Terms) -> Memory:
+def _of_knee(memory: Memory, terms: Terms) -> Memory:
     """What was learned of a knee, as far as it holds for the one that is told now:
 
     | the knee now | what is kept |
@@ -214,9 +214,8 @@ def _of_knee(sample: Sample, memory: Memory, terms: Terms) -> Memory:
         memory = replace(memory, log_knee=0.0, knee_sure=_SURE_LEAST, knee_ended=0)
     elif terms.knee_of and memory.knee_of and terms.knee_of != memory.knee_of:
         memory = replace(memory, knee_sure=_SURE_LEAST, knee_ended=0)
-    ended = None if memory.knee_ended is None else memory.knee_ended + sample.ended
     knee_of, kept_rps = (terms.knee_of, told_rps) if terms.knee_of else (memory.knee_of, told_rps or memory.told_rps)
-    return replace(memory, knee_of=knee_of, told_rps=kept_rps, knee_ended=ended)
+    return replace(memory, knee_of=knee_of, told_rps=kept_rps)
 
 
 def _replicas(rps: float, each: float) -> int:
@@ -252,6 +251,7 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
         output_mean=output,
         log_margin=_learned(sample, memory, terms, (elapsed_s, busy, short)),
         short_s=short_s,
+        knee_ended=None if memory.knee_ended is None else memory.knee_ended + sample.ended,
     )
 
 

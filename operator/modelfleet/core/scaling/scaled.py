@@ -129,7 +129,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
     binding = _binding(case.objectives, tallies)
     of_binding = tallies.get(str(binding.name), Tally())
     input_mean = _input_mean(kept, total)
-    terms = replace(terms_of(case.plan, binding, kept.starts_s), knee_rps=case.stands.knee_rps, knee_of=case.knee_of)
+    terms = replace(terms_of(case.plan, binding, kept.starts_s), knee_rps=case.stands.knee_rps)
     arrivals = filled_up(total, read, seen.serving).arrivals
     lows, highs = bounds(case, kept)
     sample = Sample(
@@ -146,7 +146,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
     )
     inputs = Inputs(
         sample=sample,
-        terms=terms,
+        terms=replace(terms, knee_of=case.knee_of),
         current=kept.replicas,
         lows=lows,
         highs=highs,

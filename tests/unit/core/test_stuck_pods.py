@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from builders import READY, START, Raw, cluster_view
-from modelfleet.core.ending import LATE_S, stuck, until_stuck_s
 from modelfleet.core.groups import Replica
 from modelfleet.core.pods import view
+from modelfleet.core.stuck import LATE_S, stuck, until_stuck_s
 from scaling_worlds import Sampled, sampled
 
 NODES = cluster_view({"node": 9})
