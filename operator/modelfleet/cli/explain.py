@@ -97,7 +97,7 @@ def lines(deployment: Mapping[str, Any], state: Mapping[str, Any] | None = None)
     yield from goodput_lines(status)
     yield from _money(status)
     yield from _scaling(status)
-    yield from scaling_lines(state or {})
+    yield from scaling_lines(state or {}, raw.text(deployment, "spec", "scaling", "mode"))
     yield from to_zero_lines(status)
     yield from _changes(status)
 

@@ -6,10 +6,12 @@ All of it is in the ConfigMap NAME-state, which is read through kubectl, as the 
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from modelfleet.api import names
+from modelfleet.api.reasons import ScalingReason
 from modelfleet.cli.plan_text import columns, headed, wrapped
 from modelfleet.core import raw
 from modelfleet.core.kept import entry
@@ -17,11 +19,19 @@ from modelfleet.core.scaling import ledger as books
 from modelfleet.core.scaling.ledger import Replayed
 from modelfleet.core.scaling.memory import WRITE_S
 from modelfleet.core.scaling.policy import BUDGET_S
+from modelfleet.core.scaling.scaled import SAFE_AFTER_S
 from modelfleet.core.scaling.terms import COLD_START_S
 from modelfleet.core.scaling.weighing import Limit, Weighed
 
 _CHANGES_SAID = 8
 _LEDGER = "ledger"
+_TITLE = "The number of replicas"
+_ADVISED = "The number of replicas that mode Active would run"
+_LAST = "The last number that samples gave"
+_AGAIN = (
+    "It is decided again every 5 s, and at once after a change of the object. What is shown here was written when the"
+    f" number or its reason changed last, or within {WRITE_S / 60:.0f} minutes."
+)
 
 
 class LedgerError(Exception):
@@ -34,31 +44,103 @@ def has_numbers(deployment: Mapping[str, Any]) -> bool:
     return not manual and bool(raw.mapping(deployment, "status", "scaling", "lastDecision"))
 
 
-def scaling_lines(state: Mapping[str, Any]) -> Iterator[str]:
-    """The section on the number of replicas. Nothing where no sample ever decided it."""
+def scaling_lines(state: Mapping[str, Any], mode: str = "") -> Iterator[str]:
+    """The section on the number of replicas, which mode Advisory does not follow. Nothing where none was decided."""
     stored = entry(state, names.SCALING_KEY)
     ledger = books.loaded(raw.mapping(stored, _LEDGER)) if stored else None
     if ledger is None and raw.mapping(stored, _LEDGER):
-        yield from headed("The number of replicas")
+        yield from headed(_TITLE)
         yield from wrapped(
             "  What decided it cannot be read: it is no ledger of version"
             f" {books.VERSION}. It was written by another version of the operator, or edited; the operator goes on"
             " without it and writes a new one within minutes."
         )
-    if ledger is None or not ledger.rows:
         return
-    made = books.replay(ledger)[0]
-    last = made[-1]
-    yield from headed(f"The number of replicas, as decided at {last.was.at.isoformat(timespec='seconds')}")
-    yield from wrapped(f"  {last.now.replicas}: {last.now.reason}, {last.now.detail}")
-    yield from columns(("input", "value"), list(_inputs(stored, last)))
+    made = books.replay(ledger)[0] if ledger is not None else ()
+    last = made[-1] if made else None
+    otherwise, title = _otherwise(stored, last), _ADVISED if mode == "Advisory" else _TITLE
+    if otherwise is not None:
+        yield from _decided_otherwise(raw.mapping(stored, "shown"), otherwise, title)
+    if last is not None:
+        yield from _decided_on_samples(stored, last, title if otherwise is None else _LAST)
     if not all(each.same for each in made):
         yield from wrapped("  Made again by this version from the same inputs, it is another: the policy has changed.")
-    yield from _findings(stored)
-    yield from _changes(stored)
-    yield from headed("What would change the number")
-    for sentence in _thresholds(last):
-        yield from wrapped(f"  - {sentence}", "    ")
+    if last is not None or otherwise is not None:
+        yield from _findings(stored)
+        yield from _changes(stored)
+        yield from headed("What would change the number")
+        for sentence in _would_change(last, otherwise):
+            yield from wrapped(f"  - {sentence}", "    ")
+
+
+@dataclass(frozen=True)
+class _Otherwise:
+    """Why the number is not the one of the last decision on samples, and what would change it."""
+
+    why: str
+    changes: str
+
+
+_READ = "Samples: the load decides again once a serving replica is read."
+_OTHERWISE = {
+    ScalingReason.NO_DATA: _Otherwise(
+        "It is not from samples: no serving replica says anything, so no load counts.",
+        f"{_READ} Without any for {SAFE_AFTER_S / 60:.0f} minutes, the declared load is taken to be there.",
+    ),
+    ScalingReason.SAFE_STATE: _Otherwise(
+        "It is not from samples: no serving replica says anything, so the declared load is taken to be there.", _READ
+    ),
+    ScalingReason.OUT_OF_BOUNDS: _Otherwise(
+        "It is not from samples: a bound moved it after the last decision on them.",
+        "The bound. Inside it the load decides again with the next samples.",
+    ),
+}
+_OF_CLASSES = _Otherwise(
+    "Replicas of several classes stand, and those that would leave first are not the mean one that samples are weighed"
+    " against.",
+    "The load, by what the replicas of each class carry that would stay (status.plan.pools has their knees).",
+)
+_NONE_YET = _Otherwise("It is not from samples: nothing that was measured has decided it yet.", _READ)
+_LATER = _Otherwise("It is not from samples: it was decided after the last of them.", _READ)
+_ON_SAMPLES = {ScalingReason.STEADY, ScalingReason.LOAD_GREW, ScalingReason.BACKLOG_GREW, ScalingReason.LOAD_FELL}
+
+
+def _otherwise(stored: Mapping[str, Any], last: Replayed | None) -> _Otherwise | None:
+    """What decided the number that is stored, where that is not the last decision of the ledger."""
+    shown = raw.mapping(stored, "shown")
+    reason, at = books.REASONS.get(raw.text(shown, "reason")), raw.instant(shown, "at")
+    if reason is None or at is None:
+        return None
+    found = None if reason in _ON_SAMPLES else _OTHERWISE.get(reason, _LATER)
+    if last is None:
+        return found or _NONE_YET
+    if found is not None and at > last.was.at:
+        return found
+    return None if raw.integer(stored, "replicas", default=last.was.replicas) == last.was.replicas else _OF_CLASSES
+
+
+def _decided_otherwise(shown: Mapping[str, Any], otherwise: _Otherwise, title: str) -> Iterator[str]:
+    yield from headed(f"{title}, as decided at {raw.text(shown, 'at')[:19]}")
+    bound = raw.text(shown, "bound")
+    yield from wrapped(
+        f"  {raw.integer(shown, 'to')}: {raw.text(shown, 'reason')}, {raw.text(shown, 'detail')}"
+        + (f" ({bound})" if bound else "")
+    )
+    yield from wrapped(f"  {otherwise.why}")
+
+
+def _decided_on_samples(stored: Mapping[str, Any], last: Replayed, title: str) -> Iterator[str]:
+    yield from headed(f"{title}, as decided at {last.was.at.isoformat(timespec='seconds')}")
+    yield from wrapped(f"  {last.now.replicas}: {last.now.reason}, {last.now.detail}")
+    yield from columns(("input", "value"), list(_inputs(stored, last)))
+
+
+def _would_change(last: Replayed | None, otherwise: _Otherwise | None) -> Iterator[str]:
+    if otherwise is not None:
+        yield otherwise.changes
+    elif last is not None:
+        yield from _thresholds(last)
+    yield _AGAIN
 
 
 def _inputs(stored: Mapping[str, Any], last: Replayed) -> Iterator[tuple[str, str]]:
@@ -122,10 +204,6 @@ def _thresholds(last: Replayed) -> Iterator[str]:
         )
     else:
         yield f"Not less: {low} is the lower bound."
-    yield (
-        "It is decided again every 5 s, and at once after a change of the object. What is shown here was written when"
-        f" the number changed last, or within {WRITE_S / 60:.0f} minutes."
-    )
 
 
 def exported(state: Mapping[str, Any], name: str) -> str:

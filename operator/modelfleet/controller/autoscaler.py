@@ -12,7 +12,7 @@ from datetime import datetime
 
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.active import Scaling
-from modelfleet.core.scaling.arbitration import Grant, decide_grants
+from modelfleet.core.scaling.arbitration import Grant, decide_grants, decide_waits
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.samples import Samples
 
@@ -30,6 +30,7 @@ class Autoscaler:
         self._samples, self._triggers, self._now = samples, triggers, now
         self._scalings: dict[Key, Scaling] = {}
         self._grants: tuple[Grant, ...] = ()
+        self._waits: dict[str, str] = {}
 
     def view(self, key: Key) -> Kept | None:
         """What is remembered of a key; None: nothing yet."""
@@ -38,7 +39,11 @@ class Autoscaler:
 
     def grants(self, key: Key) -> tuple[Grant, ...]:
         """Replicas that a key leaves to other models, or gets from them."""
-        return tuple(each for each in self._grants if str(key) in (each.giver, each.taker))
+        return tuple(each for each in self._grants if each.vain_s is None and str(key) in (each.giver, each.taker))
+
+    def wait(self, key: Key) -> str:
+        """What a key that lacks replicas waits for before other models leave it some, as a sentence; empty: nothing."""
+        return self._waits.get(str(key), "")
 
     def hold(self, key: Key, scaling: Scaling | None) -> None:
         """What a reconcile decided; None: nothing is decided from samples, so nothing is remembered."""
@@ -84,10 +89,13 @@ class Autoscaler:
             self._triggers.add(key)
 
     def arbitrate(self, now_s: float) -> tuple[Key, ...]:
-        """Decides who leaves accelerators to whom; the keys for which that changed."""
-        before = self._grants
-        self._grants = decide_grants((each.bid for each in self._scalings.values()), before, now_s)
+        """Decides who leaves accelerators to whom, and who waits; the keys for which that changed."""
+        before, waited = self._grants, self._waits
+        bids = [each.bid for each in self._scalings.values()]
+        self._grants = decide_grants(bids, before, now_s)
+        self._waits = decide_waits(bids, self._grants)
         changed = {name for each in set(before) ^ set(self._grants) for name in (each.giver, each.taker)}
+        changed |= {name for name, _ in set(waited.items()) ^ set(self._waits.items())}
         return tuple(key for key in self._scalings if str(key) in changed)
 
     async def run(self) -> None:

@@ -70,6 +70,9 @@ class Numbers(Protocol):
     def grants(self, key: Key) -> tuple[Grant, ...]:
         """Replicas that a key leaves to other models, or gets from them."""
 
+    def wait(self, key: Key) -> str:
+        """What a key that lacks replicas waits for before other models leave it some; empty: nothing."""
+
     def hold(self, key: Key, scaling: Scaling | None) -> None:
         """What was decided on what was just handed out."""
 
@@ -172,7 +175,8 @@ class Shell:
         """Nothing is awaited between the view of the cluster and the record of what was decided on it."""
         placer, numbers = self._parts.placer, self._parts.autoscaler
         if numbers is not None:
-            world = replace(world, scaling=numbers.view(key), grants=numbers.grants(key))
+            grants, wait = numbers.grants(key), numbers.wait(key)
+            world = replace(world, scaling=numbers.view(key), grants=grants, waits_for=wait)
         outcome = self._decide_placed(key, world, placer) if placer is not None else self._parts.decide(world)
         if numbers is not None:
             numbers.hold(key, outcome.scaling)

@@ -10,14 +10,16 @@ from modelfleet.api.zero_status import ZeroState
 from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.course import Promise
+from modelfleet.core.ending import stuck
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
+from modelfleet.core.knee import knee_of
 from modelfleet.core.mix import mix_of
 from modelfleet.core.pods import elapsed_s
 from modelfleet.core.promise import digest
 from modelfleet.core.replicas import ReplicasDecision, advised, decide_replicas, followed
-from modelfleet.core.revisions import Revision
+from modelfleet.core.revisions import Revision, by_pool
 from modelfleet.core.scaling.arbitration import Bid
 from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
 from modelfleet.core.scaling.quota import quota_limits
@@ -31,11 +33,12 @@ from modelfleet.core.snapshot import World
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
     """A case of scaling, and what is remembered after the decision on it. The fleet's tick decides it again with newer
-    samples (controller/autoscaler.py). `lacks` replicas have no room."""
+    samples (controller/autoscaler.py). `lacks` replicas have no room; `room`: there is some for one more, see Bid."""
 
     case: Case
     kept: Kept
     lacks: int = 0
+    room: bool = False
 
     def again(self, case: Case) -> "Scaling":
         """The decision on newer samples."""
@@ -70,6 +73,7 @@ class Scaling:
             load_rps=kept.peak_rps * kept.margin,
             knee_rps=case.stands.knee_rps,
             leaving=case.seats.leaving,
+            room=self.room,
         )
 
     @property
@@ -97,9 +101,15 @@ class Scaling:
 
 
 def decide_number(
-    world: World, children: Children, fleet: Iterable[Replica], wish: Wish, revision: Revision
+    world: World,
+    children: Children,
+    fleet: Iterable[Replica],
+    wish: Wish,
+    revision: Revision,
+    known: Mapping[str, Revision],
 ) -> tuple[ReplicasDecision, Scaling | None]:
-    """The number of replicas for `revision`, and what is remembered; nothing where no sample decides it:
+    """The number of replicas for `revision`, and what is remembered; nothing where no sample decides it. `known` are
+    all revisions by name, whose replicas may serve beside:
 
     | what is there | the number |
     | --- | --- |
@@ -115,7 +125,12 @@ def decide_number(
         wish = replace(wish, replicas=decide_replicas(scaling, metadata, wish.plan, mix))
     if world.samples is None or scaling.mode is ScalingMode.MANUAL or not has_knee(wish.plan):
         return wish.replicas, None
-    case = replace(case_of(world, children, fleet, wish), later=mix.later)
+    plans = {name: pool.plan for name, pool in by_pool((*known.values(), revision)).items()} | {
+        revision.name: wish.plan
+    }
+    serving = [plans.get(one.pool or "") for one in fleet if one.ready and one.serving]
+    case = case_of(world, children, fleet, wish)
+    case = replace(case, later=mix.later, knee_of=knee_of(wish.deployment, wish.plan, serving))
     found = Scaling(case=case, kept=decide_scaled(case, world.scaling))
     shown = found.kept.shown
     if shown is None:
@@ -153,7 +168,9 @@ def seats(world: World, fleet: tuple[Replica, ...], start_s: float) -> Seats:
     here = [one for one in fleet if not (one.terminating or one.finished)]
     serving = [one for one in here if one.ready and one.serving]
     coming = [one for one in here if not one.ready and not one.hopeless and not one.unschedulable]
-    going = [one for one in fleet if one.terminating or (one in here and not one.serving and one.ready)]
+    unending = stuck(fleet, world.cluster, world.now)
+    ending = [one for one in fleet if one.terminating and one.uid not in unending]
+    going = [*ending, *(one for one in here if one.ready and not one.serving)]
     starts = {one.uid: _start_s(one) for one in here if one.ready}
     return Seats(
         serving=tuple(one.leader.uid for one in serving if one.leader is not None),

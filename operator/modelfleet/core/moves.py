@@ -57,6 +57,18 @@ def stand_still(fleet: tuple[Replica, ...]) -> Moves:
     return Moves(step=hold(fleet))
 
 
+def _gives(ground: Ground) -> bool:
+    """It leaves replicas to other models."""
+    owner = ground.children.owner
+    return any(each.giver == f"{owner.namespace}/{owner.name}" for each in ground.world.grants)
+
+
+def _has_room(site: Site, slots: tuple[int, ...]) -> bool:
+    """One replica more than those that are made in `slots` has room on the first class, or nodes for it are bought."""
+    more = 1 + max((*slots, *(replica.slot or 0 for replica in site.fleet)), default=0)
+    return more in decide_placing(site, (*slots, more), Later(used=False)).slots
+
+
 def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Moves:
     """Ends what does not get on, takes the step for the rest, and places what it creates."""
     life = decide_life(_watched(ground, course, wish.replicas.replicas))
@@ -69,6 +81,8 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     going = {replica.uid for replica in step.delete}
     site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))
     placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
+    if _gives(ground):
+        placing = replace(placing, room=_has_room(site, placing.slots))
     leaving = (*life.ends, *placing.withdrawn)
     return Moves(
         step=replace(

@@ -38,6 +38,7 @@ class Placing:
     """What came of it. `slots` are those of `goal` that get their pods now; `shortfalls` are by the replica's name;
     `spilled` are those of them that are made on a later class;
     `gates` are those of others that are waited for; `blind`: the nodes are not known, and something was to be placed.
+    `room`: one replica more has room on the first class; None: nobody asked, because nothing is left to other models.
     """
 
     creates: tuple[Create, ...] = ()
@@ -50,11 +51,12 @@ class Placing:
     gates: tuple[str, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     blind: bool = False
+    room: bool | None = None
 
     @property
     def waits_for_room(self) -> bool:
         """Somebody else's end, or a new node, would let more be placed."""
-        return self.blind or bool(self.shortfalls)
+        return self.blind or bool(self.shortfalls) or self.room is not None
 
 
 @dataclass(frozen=True)

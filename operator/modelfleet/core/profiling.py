@@ -16,6 +16,7 @@ from modelfleet.core.active import Scaling
 from modelfleet.core.effects import Note
 from modelfleet.core.groups import Replica
 from modelfleet.core.inputs import promised
+from modelfleet.core.knee import is_of_one
 from modelfleet.core.perf.cells import common, fit
 from modelfleet.core.perf.workload import Lengths
 from modelfleet.core.profile_object import (
@@ -122,17 +123,19 @@ class Learning:
 
 
 def knee_of(scaling: Scaling | None, promise: str, least_sure: float = LEAST_SURE) -> KneeFound | None:
-    """The knee that requests taught; None while that is not much more than what was told."""
+    """The knee that requests taught of the plan; None while that is not much more than what was told, or what serves is
+    not all of this plan."""
     if scaling is None or scaling.case.plan.planned is None:
         return None
     memory, told_rps = scaling.kept.ledger.memory, scaling.case.plan.planned.hosted.knee_rps
-    if memory.knee_sure < least_sure or not told_rps:
+    of_this = is_of_one(memory.knee_of) and memory.knee_of == scaling.case.knee_of
+    if memory.knee_sure < least_sure or not told_rps or not of_this:
         return None
     return KneeFound(
         promise=promise,
         rps=told_rps * exp(memory.log_knee),
         uncertainty=_Z90 / sqrt(memory.knee_sure),
-        samples=scaling.kept.evidence,
+        samples=scaling.kept.evidence if memory.knee_ended is None else memory.knee_ended,
     )
 
 

@@ -20,6 +20,7 @@ from modelfleet.core.course import Course, Trial, decide_course
 from modelfleet.core.disruption import keep_budget, pods_to_leave
 from modelfleet.core.drain import Terms
 from modelfleet.core.effects import Delete, Effect, Outcome
+from modelfleet.core.ending import until_stuck_s
 from modelfleet.core.events import events
 from modelfleet.core.groups import Replica
 from modelfleet.core.handshake import Handshake, decide_handshake
@@ -126,7 +127,7 @@ def plan(world: World) -> Outcome:
         warmth=warmth,
     )
     if scaling is not None:
-        scaling = replace(scaling, lacks=situation.lacks)
+        scaling = replace(scaling, lacks=situation.lacks, room=bool(moves.placing.room))
     learning = Learning(situation)
     promised = decide_promised(situation, learning)
     said = verdicts(situation, promised.verdict)
@@ -160,7 +161,7 @@ def _course(
     decision about the number of replicas, where samples decide it."""
     if intent.wish is None or wanted is None:
         return intent, None, None
-    number, scaling = decide_number(world, children, fleet, intent.wish, wanted)
+    number, scaling = decide_number(world, children, fleet, intent.wish, wanted, known)
     wish = with_number(intent.wish, number)
     intent = replace(intent, wish=wish)
     spec = wish.deployment.spec
@@ -181,7 +182,7 @@ def _course(
         return intent, course, scaling
     replicas = decide_replicas(spec.scaling, raw.mapping(world.deployment, "metadata"), goal.plan)
     wish = replace(wish, digest=goal.digest, plan=goal.plan, replicas=replicas)
-    number, scaling = decide_number(world, children, fleet, wish, goal)
+    number, scaling = decide_number(world, children, fleet, wish, goal, known)
     return replace(intent, wish=with_number(wish, number)), course, scaling
 
 
@@ -307,14 +308,14 @@ def _begun(moves: Moves, pools: Mapping[str, Revision]) -> frozenset[str]:
 
 def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -> float | None:
     """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
-    Job that reads the model, that of nodes, which are not watched, a rollout's deadline, the next schedule, or that of
-    going to zero."""
+    Job that reads the model, that of nodes, which are not watched, a rollout's deadline, the next schedule, that of a
+    pod which ought to have ended, or that of going to zero."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
     deadline = s.course.wake_after_s if s.course else None
-    number = scaling.wake_after_s if scaling else None
+    numbers = (scaling.wake_after_s, until_stuck_s(s.fleet, s.world.now)) if scaling else ()
     steps = (s.step.wake_after_s, s.intent.wake_after_s, s.life.wake_after_s, handshake.wake_after_s)
-    return min((time for time in (*steps, look, nodes, deadline, number) if time is not None), default=None)
+    return min((time for time in (*steps, *numbers, look, nodes, deadline) if time is not None), default=None)
 
 
 def _sooner(*times_s: float | None) -> float | None:

@@ -13,7 +13,7 @@ from modelfleet.core.children import Children, is_left_over, name_taken
 from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
-from modelfleet.core.ending import lost_nodes, room_comes
+from modelfleet.core.ending import stuck
 from modelfleet.core.group_life import Life
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
@@ -118,9 +118,9 @@ class Situation:
 
     @cached_property
     def stranded(self) -> tuple[Replica, ...]:
-        """Those that were asked to end on nodes that are lost, and so do not."""
-        lost = lost_nodes(self.world.cluster, self.fleet)
-        return tuple(each for each in self.fleet if each.terminating and not room_comes((each,), lost))
+        """Those that were asked to end and may never do."""
+        unending = stuck(self.fleet, self.world.cluster, self.world.now)
+        return tuple(each for each in self.fleet if each.uid in unending)
 
     @property
     def room_comes(self) -> bool:

@@ -57,7 +57,7 @@ class World:
 
     `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet. `quotas` are
     the namespace's ResourceQuotas, where samples decide the number, and `grants` the replicas that this model leaves to
-    others or gets from them.
+    others or gets from them; `waits_for` says what is to end before it gets some, empty where nothing is.
 
     Of scaling to zero: `slices` holds our EndpointSlice, `activator` what a question through the Service came to (None:
     none was asked), `activator_port` a port that no other model has, where this one needs one, and `demand_s` for how
@@ -92,6 +92,7 @@ class World:
     scaling: Kept | None = None
     quotas: tuple[Raw, ...] = ()
     grants: tuple[Grant, ...] = ()
+    waits_for: str = ""
     profiles: tuple[Raw, ...] | None = None
     refused: str = ""
     settings: Settings

@@ -94,7 +94,8 @@ def _within_capacity(s: Situation, made: ReplicasDecision) -> ReplicasDecision:
     if not lacks:
         return made
     there = max(0, made.replicas - lacks)
-    detail = f"{made.detail}; {made.replicas} are wanted and there is room for {there}"
+    waits = f"; {s.world.waits_for}" if s.world.waits_for else ""
+    detail = f"{made.detail}; {made.replicas} are wanted and there is room for {there}{waits}"
     return replace(made, replicas=there, bound="capacity", detail=detail)
 
 

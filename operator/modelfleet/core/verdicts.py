@@ -5,6 +5,7 @@ No verdict reads an earlier condition, and no sentence holds a time or a count t
 
 from modelfleet.api.conditions import ConditionStatus, ConditionType
 from modelfleet.api.reasons import Reason
+from modelfleet.core.ending import is_lost
 from modelfleet.core.groups import Replica
 from modelfleet.core.placement.supplies import buys
 from modelfleet.core.rollout import Way
@@ -324,6 +325,8 @@ def _stranded(s: Situation) -> str:
     if not s.stranded or len(s.stranded) < len(s.draining):
         return ""
     name, node = s.stranded[0].name, s.stranded[0].pods[0].node
+    if not is_lost(node, s.world.cluster):
+        return f"replica {name} has not ended though its grace is over; look at its pods' finalizers and at node {node}"
     return f"replica {name} cannot end, because node {node} is not ready or gone; bring the node back, or delete it"
 
 

@@ -131,6 +131,9 @@ async def test_an_object_that_was_made_again_under_the_same_name_is_decided_anew
         def view(self, _key: Key) -> None:
             return None
 
+        def wait(self, _key: Key) -> str:
+            return ""
+
         def grants(self, _key: Key) -> tuple[()]:
             return ()
 

@@ -6,17 +6,38 @@ or a quota leaves none, takes from one that runs more than its minimum on the sa
 1. the other's priority is lower, and the one that takes is below its minimum or its load; or
 2. priorities are equal, and an accelerator more brings more good requests a second here than one less costs there.
 
-One step takes as few replicas as make room for one, from one model, so that the next look sees what came of it. What
-was given is held back from the giver until the taker lacks nothing any more (`HELD_S` at least), so that they do not
-pass an accelerator to and fro.
+One step takes as few replicas as make room for one, from one model, so that the next look sees what came of it: for
+`HELD_S` neither of the two takes part in another step, and a model with a replica that ends is not asked before it has
+ended, because that makes room too. What was given is held back from the giver, so that they do not pass an accelerator
+to and fro:
+
+| what is observed, `HELD_S` after it was given | the grant |
+| --- | --- |
+| the taker lacks replicas still | holds |
+| the same, and for `VAIN_S` nodes have had room for one more of the giver | is in vain: the taker has no use for it |
+| the taker has none, or needs fewer than it has | ends |
+| it lacks none, and for `ROOM_S` nodes have had room for one more of the giver | ends |
+| it lacks none, and they have no such room | holds: what the taker replaces is to come back to it |
+
+It ends at once where one of the two is gone. One that is in vain binds nobody, and keeps the taker from asking the same
+giver again while it lacks replicas, for `RETRY_S` at most.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from math import ceil
 
 HELD_S = 120.0
 """For so long at least what was given is not taken back: a drain and a start lie in between."""
+
+ROOM_S = 30.0
+"""Room for the giver counts once it has been there for so long: the taker leaves it for a moment when it rolls out."""
+
+VAIN_S = 300.0
+"""Who waits for room takes it within a minute. What is still free after so long is not what the taker lacks."""
+
+RETRY_S = 3600.0
+"""After so long what a taker lacks may be another thing than it was."""
 
 GAIN = 1.1
 """Of equal priority an accelerator moves only where it brings so many times what it brings now."""
@@ -27,7 +48,7 @@ class Bid:
     """One model. `pool` names the accelerators that it competes for (resource and class); `standing` replicas exist,
     `leaving` finish their requests. `need` is what its load asks for inside its own bounds, without regard to others.
     `lacks`: wanted replicas that have no room. `load_rps` is the load that is to be expected, in requests of the mean
-    lengths."""
+    lengths. `room`: nodes have room for one replica more; only looked at where this model leaves some to others."""
 
     key: str
     pool: str
@@ -40,6 +61,7 @@ class Bid:
     load_rps: float
     knee_rps: float
     leaving: int = 0
+    room: bool = False
 
     @property
     def gain_rps(self) -> float:
@@ -55,28 +77,47 @@ class Bid:
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """`giver` leaves `replicas` so that `taker` has room for one; since when, by the clock of this process."""
+    """`giver` leaves `replicas` so that `taker` has room for one; since when, by the clock of this process. `room_s`:
+    since when nodes have had room for the giver, and the taker has lacked replicas or not (`lacks`); None: they have
+    none. `vain_s`: since when it is in vain."""
 
     giver: str
     taker: str
     replicas: int
     at_s: float
     sentence: str
+    room_s: float | None = None
+    lacks: bool = False
+    vain_s: float | None = None
 
 
 def decide_grants(bids: Iterable[Bid], grants: Iterable[Grant], now_s: float) -> tuple[Grant, ...]:
     """The grants that hold now: those that still do, and at most one new one for each pool."""
     known = {bid.key: bid for bid in bids}
-    held = [each for each in grants if _holds(each, known, now_s)]
-    pools = sorted({bid.pool for bid in known.values() if bid.lacks})
-    for pool in pools:
-        inside = [bid for bid in known.values() if bid.pool == pool]
-        fresh = any(now_s - each.at_s < HELD_S for each in held if known[each.taker].pool == pool)
-        fresh = fresh or any(bid.leaving for bid in inside)
-        grant = None if fresh else _next(inside, held, now_s)
-        if grant is not None:
-            held.append(grant)
+    held = [kept for each in grants if (kept := _held(each, known, now_s)) is not None]
+    # What a model gave or got a moment ago may be on its way.
+    fresh = {key for each in held if now_s - each.at_s < HELD_S for key in (each.giver, each.taker)}
+    for pool in sorted({bid.pool for bid in known.values() if bid.lacks}):
+        pairs = _pairs([bid for bid in known.values() if bid.pool == pool], held)
+        able = ((giver, taker) for giver, taker in pairs if not ({giver.key, taker.key} & fresh or _wait(giver, taker)))
+        pair = next(able, None)
+        if pair is not None:
+            held.append(_granted(*pair, now_s))
     return tuple(held)
+
+
+def decide_waits(bids: Iterable[Bid], grants: Iterable[Grant]) -> dict[str, str]:
+    """Why models that lack replicas take none though others would leave them some, or did, by their keys."""
+    bids, grants = tuple(bids), tuple(grants)
+    pools = {bid.pool for bid in bids if bid.lacks}
+    pairs = (pair for pool in pools for pair in _pairs([bid for bid in bids if bid.pool == pool], grants))
+    waits = {taker.key: wait for giver, taker in pairs if (wait := _wait(giver, taker))}
+    vain = {
+        each.taker: f"what {each.giver} left stayed free, so it was given back"
+        for each in grants
+        if each.vain_s is not None
+    }
+    return vain | waits
 
 
 def allowance(key: str, grants: Iterable[Grant]) -> Grant | None:
@@ -84,34 +125,55 @@ def allowance(key: str, grants: Iterable[Grant]) -> Grant | None:
     return min((each for each in grants if each.giver == key), key=lambda each: each.replicas, default=None)
 
 
-def _holds(grant: Grant, known: dict[str, Bid], now_s: float) -> bool:
-    """Until the taker needs no more than it had without it, or one of the two is gone."""
+def _held(grant: Grant, known: dict[str, Bid], now_s: float) -> Grant | None:
+    """The grant as it holds on, by the table above; None where it ends."""
     taker, giver = known.get(grant.taker), known.get(grant.giver)
     if taker is None or giver is None:
-        return False
+        return None
+    if grant.vain_s is not None:
+        return grant if taker.lacks and now_s - grant.vain_s < RETRY_S else None
+    lacks, has_room = taker.lacks > 0, giver.room and not (taker.leaving or giver.leaving)
+    since_s = grant.room_s if grant.room_s is not None and grant.lacks is lacks else now_s
+    kept = replace(grant, lacks=lacks, room_s=since_s if has_room else None)
     if now_s - grant.at_s < HELD_S:
-        return True
-    return taker.lacks > 0 or taker.need >= taker.standing
+        return kept
+    room_for_s = now_s - since_s if has_room else 0.0
+    if lacks:
+        return replace(kept, vain_s=now_s) if room_for_s >= VAIN_S else kept
+    ends = not taker.standing or taker.need < taker.standing or room_for_s >= ROOM_S
+    return None if ends else kept
 
 
-def _next(bids: list[Bid], held: list[Grant], now_s: float) -> Grant | None:
-    """The next grant of a pool: the taker with the highest priority and gain, from the giver that loses least."""
+def _pairs(bids: list[Bid], held: Iterable[Grant]) -> Iterator[tuple[Bid, Bid]]:
+    """Who of a pool would give to whom: takers by priority and gain, each with the giver that loses least."""
+    barred = {(each.giver, each.taker) if each.vain_s is not None else (each.taker, each.giver) for each in held}
     takers = sorted((bid for bid in bids if bid.lacks), key=lambda bid: (-bid.priority, -_urgency(bid), bid.key))
+    able = (bid for bid in bids if bid.standing > bid.low)
+    givers = sorted(able, key=lambda bid: (bid.priority, bid.loss_rps, bid.key))
     for taker in takers:
-        givers = [bid for bid in bids if bid.key != taker.key and bid.standing > bid.low and _gives(bid, taker)]
-        givers = [bid for bid in givers if not any(each.giver == taker.key and each.taker == bid.key for each in held)]
-        if givers:
-            giver = min(givers, key=lambda bid: (bid.priority, bid.loss_rps, bid.key))
-            count = min(giver.standing - giver.low, ceil(taker.accelerators / giver.accelerators))
-            left = giver.standing - count
-            return Grant(
-                giver=giver.key,
-                taker=taker.key,
-                replicas=left,
-                at_s=now_s,
-                sentence=_sentence(giver, taker, left),
-            )
-    return None
+        others = (bid for bid in givers if bid.key != taker.key and (bid.key, taker.key) not in barred)
+        least = next((bid for bid in others if not _has_left(bid, taker)), None)
+        if least is not None and _gives(least, taker):  # where this one gives nothing, no other does
+            yield least, taker
+
+
+def _has_left(giver: Bid, taker: Bid) -> bool:
+    """There is room for the taker, as far as accelerators make it, and it has not taken it yet."""
+    return giver.room and taker.accelerators <= giver.accelerators
+
+
+def _wait(giver: Bid, taker: Bid) -> str:
+    """What ends before the one gives to the other, as a sentence; empty where nothing does."""
+    if taker.leaving:
+        return "no other model is asked for room before its own replicas that are ending have ended"
+    if giver.leaving:
+        return f"{giver.key} is asked for room once its replicas that are ending have ended"
+    return ""
+
+
+def _granted(giver: Bid, taker: Bid, now_s: float) -> Grant:
+    left = giver.standing - min(giver.standing - giver.low, ceil(taker.accelerators / giver.accelerators))
+    return Grant(giver=giver.key, taker=taker.key, replicas=left, at_s=now_s, sentence=_sentence(giver, taker, left))
 
 
 def _urgency(bid: Bid) -> float:

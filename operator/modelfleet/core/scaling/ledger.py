@@ -6,7 +6,7 @@ decisions the memory is rounded to what is written, and the oldest CHUNK is let 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isinf
 from typing import Any, TypeVar
 
@@ -158,7 +158,7 @@ def is_sane(memory: Memory) -> bool:
         and all(at <= last_s and value >= 0 for at, value in moments)
         and max(map(abs, (memory.log_margin, memory.log_knee))) <= _MOST_LOG
         and memory.knee_sure > 0
-        and min((0.0, memory.output_mean, *history.bins, *history.slots)) >= 0
+        and min((0.0, memory.output_mean, memory.knee_ended or 0, *history.bins, *history.slots)) >= 0
         and max(history.open_since_s, history.slot_since_s) <= last_s
         and 0 <= memory.forecaster.period <= BINS
         and _is_bounded(_MEMORY.dump_python(replace(memory, short_s=max(memory.short_s, 0.0))))
@@ -179,11 +179,11 @@ def rounded(memory: Memory) -> Memory:
 
 
 def _row(item: Mapping[str, Any], shared: list[Any]) -> Row:
-    inputs = dict(item["inputs"])
+    inputs, at = dict(item["inputs"]), datetime.fromisoformat(str(item["at"]))
     for name in _SHARED:
         inputs[name] = shared[int(inputs[name])][name]
     return Row(
-        at=datetime.fromisoformat(str(item["at"])),
+        at=at if at.tzinfo else at.replace(tzinfo=UTC),
         inputs=_INPUTS.validate_python(inputs),
         replicas=int(item["replicas"]),
         reason=REASONS[str(item["reason"])],

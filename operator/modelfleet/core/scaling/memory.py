@@ -22,7 +22,7 @@ from modelfleet.core.scaling.observed import Cursors, Tally
 from modelfleet.core.scaling.terms import with_start
 
 WRITE_S = 300.0
-"""What was learned is written so often while the number stays; a changed number is written at once."""
+"""What was learned is written so often while the number and its reason stay; a change of them is written at once."""
 
 LEARN_S = 600.0
 """Without a memory none leaves for so long: what is there was decided by somebody who knew more."""
@@ -143,7 +143,8 @@ def due(kept: Kept, stored: Mapping[str, Any]) -> bool:
     if _found(kept) != _said(stored) or (kept.at_zero_since is None) != (_AT_ZERO_SINCE not in stored):
         return True
     clock = stored.get("clock_s")
-    return not isinstance(clock, int | float) or not 0 <= kept.clock_s - clock < WRITE_S
+    told = raw.text(stored, "shown", "reason") == (kept.shown.reason if kept.shown else "")
+    return not told or not isinstance(clock, int | float) or not 0 <= kept.clock_s - clock < WRITE_S
 
 
 def new_findings(kept: Kept, stored: Mapping[str, Any]) -> tuple[Finding, ...]:

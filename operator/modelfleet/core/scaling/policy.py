@@ -66,8 +66,9 @@ class Bound(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """What a decision depends on besides the sample. `knee_rps`: of one replica, requests of the declared mean lengths,
-    at the wanted `share`; `measured`: it is that of a ModelProfile. `prompt_part` of a request's engine time is its
-    prompt."""
+    at the wanted `share`, the mean of those that stand; `measured`: it is that of a ModelProfile, and `told_rps`
+    the plan's, else 0. `knee_of` names what it is of (core/knee.py); empty: nobody said. `prompt_part` of a request's
+    engine time is its prompt."""
 
     knee_rps: float
     share: float
@@ -78,6 +79,8 @@ class Terms:
     min_replicas: int
     max_replicas: int
     measured: bool = False
+    told_rps: float = 0.0
+    knee_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +114,10 @@ class Memory:
     knee_sure: float = _SURE_LEAST
     told_rps: float = 0.0
     """The measured knee that this is in units of; 0: a predicted one."""
+    knee_of: str = ""
+    """What it was learned of, and known to be `knee_sure` of; empty: an earlier version did not keep it."""
+    knee_ended: int | None = None
+    """Requests that ended since that began; None: all that ever did."""
     idle_ended: float = 0.0
     idle_late: float = 0.0
     """Requests that ended within about an hour while replicas were idle, and those of them that were late."""
@@ -219,10 +226,21 @@ def _rested(memory: Memory, rested_s: float) -> Memory:
 
 
 def _of_knee(memory: Memory, terms: Terms) -> Memory:
-    """What was learned of a knee is in one that was measured since: it begins anew, and not on top."""
-    if not terms.measured or memory.told_rps == terms.knee_rps:
-        return memory
-    return replace(memory, told_rps=terms.knee_rps, log_knee=0.0, knee_sure=_SURE_LEAST)
+    """What was learned of a knee, as far as it holds for the one that is told now:
+
+    | the knee now | what is kept |
+    | --- | --- |
+    | another that was measured | nothing: what was learned is in it, and begins anew, not on top |
+    | of something else, by what serves or by what is promised | the correction, as a guess as unsure as a plan's |
+    | else | all |
+    """
+    told_rps = (terms.told_rps or terms.knee_rps) if terms.measured else 0.0
+    if terms.measured and memory.told_rps != told_rps:
+        memory = replace(memory, log_knee=0.0, knee_sure=_SURE_LEAST, knee_ended=0)
+    elif terms.knee_of and memory.knee_of and terms.knee_of != memory.knee_of:
+        memory = replace(memory, knee_sure=_SURE_LEAST, knee_ended=0)
+    knee_of, kept_rps = (terms.knee_of, told_rps) if terms.knee_of else (memory.knee_of, told_rps or memory.told_rps)
+    return replace(memory, knee_of=knee_of, told_rps=kept_rps)
 
 
 def _replicas(rps: float, each: float) -> int:
@@ -258,6 +276,7 @@ def _measured(sample: Sample, memory: Memory, terms: Terms) -> Memory:
         output_mean=output,
         log_margin=_learned(sample, memory, terms, (elapsed_s, busy, short)),
         short_s=short_s,
+        knee_ended=None if memory.knee_ended is None else memory.knee_ended + sample.ended,
     )
 
 

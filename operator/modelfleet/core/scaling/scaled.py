@@ -68,7 +68,7 @@ class Case:
     """One deployment. `promise` is the digest that its workers count under; `stored` what NAME-state keeps; `limits`
     are upper bounds on growing besides those of the spec (quotas): what was decided before stays. `grants` are
     replicas that this model (`key`) leaves to others or gets from them. `priority` is that of its pods. `later`
-    are the replicas that stand on later classes than that of `plan`, by their plans."""
+    are the replicas that stand on later classes than that of `plan`, by their plans. `knee_of`: see core/knee.py."""
 
     scaling: Scaling
     objectives: tuple[Objective, ...]
@@ -83,6 +83,7 @@ class Case:
     grants: tuple[Grant, ...] = ()
     now: datetime
     later: tuple[tuple[Plan, int], ...] = ()
+    knee_of: str = ""
 
     @property
     def stands(self) -> Mix:
@@ -146,7 +147,7 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
     )
     inputs = Inputs(
         sample=sample,
-        terms=terms,
+        terms=replace(terms, knee_of=case.knee_of),
         current=kept.replicas,
         lows=lows,
         highs=highs,

@@ -51,6 +51,7 @@ def terms_of(plan: Plan, objective: Objective, starts_s: tuple[float, ...]) -> T
         min_replicas=1,
         max_replicas=MOST_REPLICAS,
         measured=hosted.knee_measured,
+        told_rps=hosted.knee_rps if hosted.knee_measured else 0.0,
     )
 
 
