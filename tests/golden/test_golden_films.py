@@ -119,6 +119,7 @@ CASES = {
         lambda: stage(2, 2, rollout={"maxUnavailable": 0}), {SERVES: image(2), SERVES + 1: added("node-2")}
     ),
     "broken-new-revision": Case(lambda: stage(3, 4), {SERVES: image(2), 6: image(3)}, {"image:2": REFUSED}),
+    "in-place-and-back": Case(lambda: stage(1, 1), {SERVES: image(2)}, {"image:2": REFUSED}),
     "held-after-a-failure": Case(
         lambda: stage(2, 3, rollout={"onFailure": "Hold"}), {SERVES: image(2), 6: image(1)}, {"image:2": REFUSED}
     ),

@@ -24,13 +24,15 @@ class Rollout(ApiModel):
     Default: 1."""
     max_unavailable: Annotated[int, whole(0, 1000)] | None = None
     """Replicas that may be missing while old ones are replaced in place. 0: none; without room for a new one the
-    rollout then waits. Default: the operator decides: as many as the others can stand in for at the declared load, and
-    one where they cannot."""
-    progress_deadline: PositiveDuration = PositiveDuration("30m")
-    """How long a rollout may go on without one more new replica that serves. Default: 30m."""
+    rollout then waits. Default: the operator decides: as many as the load and minReplicas do not need, and one where
+    they need all."""
+    progress_deadline: PositiveDuration | None = None
+    """How long a rollout may go on without one more new replica that serves. Default: as long as a new replica may take
+    to start, at least 30m."""
     on_failure: OnFailure = OnFailure.ROLLBACK
-    """What happens when the new replicas do not serve while old ones do. Rollback: the old plan is kept for this spec,
-    and Progressing says so. Hold: the rollout stops where it is. Default: Rollback."""
+    """What happens when the new replicas do not serve and those of an earlier plan do, or did until they made room.
+    Rollback: that plan is kept for this spec, and Progressing says so. Hold: the rollout stops where it is. Default:
+    Rollback."""
     paused: Annotated[bool, Field(strict=True)] = False
     """Whether a rollout stands still: what runs stays, and what is lost or scaled up is of the plan that most replicas
     run. Default: false."""

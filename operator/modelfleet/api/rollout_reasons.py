@@ -13,7 +13,8 @@ ROLLOUT_PAUSED: Final = (
 PROGRESS_DEADLINE_EXCEEDED: Final = (
     "ProgressDeadlineExceeded",
     (at.NOT_PROGRESSING,),
-    "In a rollout no further new replica came to serve for spec.rollout.progressDeadline. Old ones go on serving.",
+    "In a rollout no further new replica came to serve for spec.rollout.progressDeadline, or where that is not written"
+    " for as long as a start may take. Old ones that are left go on serving.",
     "Mend what the message names, or set the spec back. A longer start needs a longer progressDeadline.",
 )
 PROMISE_BROKEN: Final = (

@@ -3,19 +3,21 @@ serves. Pure.
 
 What a failed rollout returned to is remembered in NAME-state for the inputs that failed, so that neither a restart nor
 a change of the number of replicas tries them again. There too stands the clock of the progress deadline: how many new
-replicas served at most, and since when. Losing either costs one more try.
+replicas served at most, since when, and which revision served before (progress.py). Losing either costs one more try.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from modelfleet.api.reasons import Reason
 from modelfleet.api.rollout import OnFailure, Rollout
+from modelfleet.core import progress as clock
 from modelfleet.core import raw
 from modelfleet.core.failures import Failure
 from modelfleet.core.groups import Replica
+from modelfleet.core.progress import Progress, in_words
 from modelfleet.core.revisions import Revision
 
 _WAITED_FOR = {Reason.IMAGE_NOT_PULLABLE, Reason.CONTAINER_CONFIG_ERROR, Reason.REPLICA_LOST}
@@ -43,7 +45,8 @@ class Promise:
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """What the course is decided from. `wanted` is the revision of the spec, `known` are all readable ones by name,
-    `kept` is what NAME-state holds of it."""
+    `kept` is what NAME-state holds of it. `replicas` is 0 where the model is at zero. `start_s` is how long a new
+    replica may take to serve."""
 
     wanted: Revision
     known: Mapping[str, Revision]
@@ -53,6 +56,13 @@ class Trial:
     kept: Mapping[str, Any]
     now: datetime
     promise: Promise | None = None
+    start_s: float = 0.0
+
+    @property
+    def deadline_s(self) -> float:
+        """How long it may stand still: what the spec says, else as long as a start may take."""
+        written = self.rollout.progress_deadline
+        return written.seconds if written is not None else max(clock.LEAST_S, self.start_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +79,15 @@ class Failed:
 class Course:
     """`goal`: the revision that replicas are made of; `wanted`: that of the spec. `paused`: those of other revisions
     stay. `failed`: why the goal is not the wanted one. `halted`: why the wanted one does not get on, where it is not
-    given up. `kept`: what NAME-state is to hold; None leaves it as it is."""
+    given up. `origin`: the one to go back to if it does not. `kept`: what NAME-state is to hold; None leaves it as it
+    is."""
 
     goal: Revision
     wanted: Revision
     paused: bool = False
     failed: Failed | None = None
     halted: tuple[Reason, str] | None = None
+    origin: Revision | None = None
     kept: Mapping[str, Any] | None = None
     wake_after_s: float | None = None
 
@@ -84,71 +96,93 @@ def decide_course(trial: Trial) -> Course:
     """
     | what is observed | the goal |
     | --- | --- |
-    | replicas of other revisions stand, and the rollout is paused | the revision of most; nothing is remembered |
+    | replicas of other revisions stand, and the rollout is paused | the revision of most; failures are forgotten |
     | these inputs failed, onFailure is Rollback, what they returned to is there | that |
     | the new replicas fail (`_failure`), old ones serve, onFailure is Rollback | the revision of most that serve |
-    | the new replicas fail | the wanted one, halted |
+    | they fail, none of them ever served and no old one serves any more | the one that served before (`_origin`) |
+    | the same, and none served before: a first start | the wanted one |
+    | the new replicas fail, onFailure is Hold | the wanted one, halted |
     | else | the wanted one |
     """
-    others = _others(trial)
+    others, origin = _others(trial), _origin(trial)
+    progress = _progress(trial, origin)
     if trial.rollout.paused:
-        forgotten: Mapping[str, Any] | None = {} if trial.kept else None
-        if not others:
-            return Course(wanted=trial.wanted, goal=trial.wanted, kept=forgotten)
-        return Course(
-            wanted=trial.wanted, goal=_most(trial, _live(trial), ready_first=False), paused=True, kept=forgotten
-        )
+        return _paused(trial, others, progress)
     remembered = _remembered(trial)
     if remembered is not None:
         to, failed = remembered
         return Course(wanted=trial.wanted, goal=to, failed=failed)
-    if not others:
+    if not others and not _is_open(trial, origin):
         return Course(wanted=trial.wanted, goal=trial.wanted)
-    progress = _progress(trial)
     failure = _failure(trial, progress)
-    serving = [replica for replica in others if replica.ready and replica.revision in trial.known]
-    if failure is not None and serving and trial.rollout.on_failure is OnFailure.ROLLBACK:
-        to = _most(trial, serving, ready_first=True)
-        failed = Failed(revision=trial.wanted.digest, to=to.digest, reason=failure[0], message=failure[1])
-        return Course(wanted=trial.wanted, goal=to, failed=failed, kept={"failed": _dumped(failed)})
-    left_s = progress.left_s(trial)
+    back = origin if progress.served == 0 or _serving(trial, others) else None
+    if failure is not None and back is not None and trial.rollout.on_failure is OnFailure.ROLLBACK:
+        failed = Failed(revision=trial.wanted.digest, to=back.digest, reason=failure[0], message=failure[1])
+        return Course(wanted=trial.wanted, goal=back, failed=failed, kept={"failed": _dumped(failed)})
+    left_s = trial.deadline_s - progress.waited_s(trial.now)
     return Course(
         wanted=trial.wanted,
         goal=trial.wanted,
         halted=failure,
-        kept={"progress": progress.dumped(trial.wanted)},
-        wake_after_s=left_s if left_s > 0 else None,
+        origin=origin,
+        kept={"progress": progress.dumped()},
+        wake_after_s=left_s if left_s > 0 and progress.at is not None else None,
     )
 
 
-@dataclass(frozen=True)
-class _Progress:
-    """The most new replicas that served at once, and when it became so many."""
-
-    served: int
-    at: datetime
-
-    def left_s(self, trial: Trial) -> float:
-        """Seconds to the deadline; below zero after it."""
-        waited_s = max(0.0, (trial.now - self.at).total_seconds())
-        return trial.rollout.progress_deadline.seconds - waited_s
-
-    def dumped(self, wanted: Revision) -> dict[str, Any]:
-        """As NAME-state holds it."""
-        return {"revision": wanted.digest, "served": self.served, "at": self.at.isoformat()}
+def _paused(trial: Trial, others: list[Replica], progress: Progress) -> Course:
+    """A pause forgets what failed, and the clock; not what served, which is still what there is to go back to."""
+    known = replace(progress, at=None)
+    kept: Mapping[str, Any] = {"progress": known.dumped()} if known.served or known.origin else {}
+    return Course(
+        wanted=trial.wanted,
+        goal=_most(trial, _live(trial)) if others else trial.wanted,
+        paused=bool(others),
+        kept=kept if trial.kept else None,
+    )
 
 
-def _progress(trial: Trial) -> _Progress:
-    kept, served = raw.mapping(trial.kept, "progress"), _served(trial)
-    now = trial.now.replace(microsecond=0)
-    at = raw.instant(kept, "at")
-    if raw.text(kept, "revision") != trial.wanted.digest or at is None or at > trial.now:
-        return _Progress(served, now)
-    most = raw.integer(kept, "served")
-    return _Progress(served, now) if served > most else _Progress(most, at)
+def _progress(trial: Trial, origin: Revision | None) -> Progress:
+    """How far the wanted revision is now. The clock stands while no replica is wanted."""
+    kept, served = clock.read(trial.kept), _served(trial)
+    now = trial.now.replace(microsecond=0) if trial.replicas else None
+    known = Progress(trial.wanted.digest, served, now, origin.digest if origin is not None else "")
+    if kept.revision != trial.wanted.digest:
+        return known
+    if now is None or kept.at is None or kept.at > trial.now or served > kept.served:
+        return replace(known, served=max(served, kept.served))
+    return replace(known, served=kept.served, at=kept.at)
 
 
-def _failure(trial: Trial, progress: _Progress) -> tuple[Reason, str] | None:
+def _is_open(trial: Trial, origin: Revision | None) -> bool:
+    """Whether, with no old replica left, the rollout is still to be watched: none of the wanted revision has served yet
+    by what is kept, and another did before. What goes to zero is noted as well: there no old replica tells of it."""
+    kept = clock.read(trial.kept)
+    if kept.revision == trial.wanted.digest and kept.served:
+        return False
+    return origin is not None or (not trial.replicas and _served(trial) > 0)
+
+
+def _origin(trial: Trial) -> Revision | None:
+    """The revision that a failed rollout goes back to; None where none has served.
+
+    | an old replica serves | the revision of most that do |
+    | what was rolled out before served | it |
+    | it did not | the one that it would have gone back to, or went back to |
+    | that is the wanted one, not known any more, or its replicas fail now | the next of these |
+    """
+    others = _others(trial)
+    serving = _serving(trial, others)
+    if serving:
+        return _most(trial, serving)
+    kept, known = clock.read(trial.kept), {each.digest: each for each in trial.known.values()}
+    failing = {replica.revision for replica in others if replica.hopeless}
+    served = (kept.revision if kept.served else "", kept.origin, raw.text(trial.kept, "failed", "to"))
+    found = (known[each] for each in served if each in known and each != trial.wanted.digest)
+    return next((each for each in found if each.name not in failing), None)
+
+
+def _failure(trial: Trial, progress: Progress) -> tuple[Reason, str] | None:
     """
     | no new replica ever served, and one failed for a reason in itself that waiting does not mend | its reason |
     | no further new replica served for the progress deadline | ProgressDeadlineExceeded |
@@ -159,14 +193,19 @@ def _failure(trial: Trial, progress: _Progress) -> tuple[Reason, str] | None:
     failure = next(lasting, None)
     if progress.served == 0 and failure is not None:
         return failure.reason, failure.message[:_SAID_LIMIT]
-    if progress.left_s(trial) <= 0 and _served(trial) < trial.replicas:
-        why = next((r.failure.message[:_SAID_LIMIT] for r in own if r.failure), "" if own else "none could be placed")
-        return (
-            Reason.PROGRESS_DEADLINE_EXCEEDED,
-            f"for {trial.rollout.progress_deadline.canonical} no further new replica has come to serve"
-            + (f": {why}" if why else ""),
-        )
+    if progress.waited_s(trial.now) >= trial.deadline_s and _served(trial) < trial.replicas:
+        return Reason.PROGRESS_DEADLINE_EXCEEDED, _too_long(trial, own)
     return _broken_promise(trial)
+
+
+def _too_long(trial: Trial, own: list[Replica]) -> str:
+    """That nothing has come for too long, and why, as far as something tells."""
+    written = trial.rollout.progress_deadline
+    waited = written.canonical if written is not None else in_words(trial.deadline_s)
+    why = next((r.failure.message[:_SAID_LIMIT] for r in own if r.failure), "" if own else "none could be placed")
+    if not why and trial.deadline_s < trial.start_s:
+        why = f"a start may take up to {in_words(trial.start_s)}, more than spec.rollout.progressDeadline allows"
+    return f"for {waited} no further new replica has come to serve" + (f": {why}" if why else "")
 
 
 def _is_its_own(failure: Failure) -> bool:
@@ -196,11 +235,15 @@ def _others(trial: Trial) -> list[Replica]:
     return [replica for replica in _live(trial) if replica.revision != trial.wanted.name]
 
 
+def _serving(trial: Trial, others: list[Replica]) -> list[Replica]:
+    return [replica for replica in others if replica.ready and replica.revision in trial.known]
+
+
 def _served(trial: Trial) -> int:
     return sum(replica.ready for replica in _live(trial) if replica.revision == trial.wanted.name)
 
 
-def _most(trial: Trial, replicas: list[Replica], *, ready_first: bool) -> Revision:
+def _most(trial: Trial, replicas: list[Replica]) -> Revision:
     """The revision of most of these replicas; of equals one that is not the wanted one, then the newest."""
     counts: dict[str, int] = {}
     for replica in replicas:

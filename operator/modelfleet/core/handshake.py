@@ -79,6 +79,11 @@ def decide_handshake(
     )
 
 
+def is_at_zero(children: Children) -> bool:
+    """Whether no replica runs by our own choice, or the last ones leave for that, as far as the last step left it."""
+    return read_kept(entry(state_of(children), names.ZERO_KEY)).state in (ZeroState.AT_ZERO, ZeroState.LEAVING)
+
+
 def _starts(world: World, children: Children, fleet: tuple[Replica, ...], plans: Mapping[str, Plan]) -> Starts:
     known = read_starts(entry(state_of(children), names.STARTS_KEY))
     classes = {name: plan.class_name for name, plan in plans.items()}

@@ -12,7 +12,7 @@ from modelfleet.api import names
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.active import Scaling, decide_number, let_go_of, promise_of, with_number
-from modelfleet.core.capacity import decide_spare
+from modelfleet.core.capacity import spare_of
 from modelfleet.core.children import Children, observe
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.corrected import decide_corrected
@@ -23,7 +23,7 @@ from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.ending import until_stuck_s
 from modelfleet.core.events import events
 from modelfleet.core.groups import Replica
-from modelfleet.core.handshake import Handshake, decide_handshake
+from modelfleet.core.handshake import Handshake, decide_handshake, is_at_zero
 from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
@@ -32,6 +32,7 @@ from modelfleet.core.moves import Ground, Moves, decide_moves, stand_still
 from modelfleet.core.notice import within_notice
 from modelfleet.core.pods import view
 from modelfleet.core.profiling import Learning
+from modelfleet.core.progress import longest_start_s
 from modelfleet.core.promise import keep_promise
 from modelfleet.core.promised import decide_promised
 from modelfleet.core.render.metadata import Owner
@@ -170,11 +171,12 @@ def _course(
             wanted=wanted,
             known=known,
             fleet=fleet,
-            replicas=wish.replicas.replicas,
+            replicas=0 if is_at_zero(children) else wish.replicas.replicas,
             rollout=spec.rollout,
             kept=entry(state_of(children), names.ROLLOUT_KEY),
             now=world.now,
             promise=promise_of(world, wish),
+            start_s=longest_start_s((pool.plan for pool in wanted.pools), intent.classes),
         )
     )
     goal = course.goal
@@ -233,7 +235,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             ),
             now=world.now,
             surge=rollout.max_surge,
-            missing=decide_spare(rollout, wanted, goal.plan, mix_of(fleet, goal)).missing,
+            missing=spare_of(wish, goal.plan, mix_of(fleet, goal)).missing,
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
             slow=ground.slow,
@@ -250,7 +252,7 @@ def _budget(
     if intent.wish is None or course is None:
         return
     wish, plan = intent.wish, course.goal.plan
-    spare = decide_spare(wish.deployment.spec.rollout, wish.replicas.replicas, plan, mix_of(fleet, course.goal))
+    spare = spare_of(wish, plan, mix_of(fleet, course.goal))
     yield from keep_budget(children, pods_to_leave(fleet, step.victims, plan.nodes, spare))
 
 
@@ -297,7 +299,8 @@ def _effects(
         yield from moves.placing.creates
         yield from moves.placing.lifts
         of = frozenset(replica.revision for replica in fleet if replica.revision)
-        yield from let_go(children, used | of | {revision.name, wanted.name}, known)
+        pinned_too = {each.name for each in (revision, wanted, course.origin if course else None) if each is not None}
+        yield from let_go(children, used | of | pinned_too, known)
 
 
 def _begun(moves: Moves, pools: Mapping[str, Revision]) -> frozenset[str]:

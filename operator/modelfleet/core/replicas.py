@@ -20,13 +20,15 @@ from modelfleet.core.scaling.memory import Change
 @dataclass(frozen=True)
 class ReplicasDecision:
     """The wanted number. `bound` is the field that clipped the wish or stands in for one; `ignored` says which wish was
-    not followed, empty if there is none."""
+    not followed, empty if there is none. `source` says what wants the number and what it does, as in "the measured load
+    gets", where somebody looks at more than the declared load; else it is empty."""
 
     replicas: int
     reason: ScalingReason
     detail: str
     bound: str | None = None
     ignored: str = ""
+    source: str = ""
 
 
 def decide_replicas(
@@ -39,7 +41,8 @@ def decide_replicas(
     if scaling.mode is ScalingMode.MANUAL:
         held, bound = _held(scaling, scaling.replicas, mix)
         said = f"replicas is {scaling.replicas}" + (f" and {_bound_words(scaling, bound, held)}" if bound else "")
-        return ReplicasDecision(held, ScalingReason.MANUAL, said, bound)
+        source = f"a HorizontalPodAutoscaler {'gets' if bound else 'asks for'}" if _HPA in scalers(metadata) else ""
+        return ReplicasDecision(held, ScalingReason.MANUAL, said, bound, source=source)
     if plan is not None and plan.planned is not None:
         need = plan.planned.replicas
         wish = mix.carrying(need) if mix is not None else need
@@ -58,7 +61,9 @@ def decide_replicas(
 
 def followed(scaling: Scaling, metadata: Mapping[str, Any], shown: Change) -> ReplicasDecision:
     """The decision of mode Active on what is measured."""
-    decision = ReplicasDecision(shown.to, shown.reason, shown.detail, shown.bound)
+    low = shown.bound is not None and shown.bound.startswith(("minReplicas", "schedules["))
+    source = f"{shown.bound} asks for" if low else "the measured load gets"
+    decision = ReplicasDecision(shown.to, shown.reason, shown.detail, shown.bound, source=source)
     return _with_ignored(decision, scaling, metadata)
 
 
@@ -102,7 +107,8 @@ def scalers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({raw.text(entry, "manager") for entry in entries if raw.at(entry, *path) is not None}))
 
 
-_SCALERS = {"kube-controller-manager": "a HorizontalPodAutoscaler (KEDA makes them too)"}
+_HPA = "kube-controller-manager"
+_SCALERS = {_HPA: "a HorizontalPodAutoscaler (KEDA makes them too)"}
 """What is behind managers of the scale subresource that name themselves after something else."""
 
 

@@ -8,7 +8,7 @@ from modelfleet.api import names
 from modelfleet.api.modeldeployment import ScalingMode
 from modelfleet.core import raw
 from modelfleet.core.active import Scaling
-from modelfleet.core.capacity import Spare, decide_spare
+from modelfleet.core.capacity import Spare, spare_of
 from modelfleet.core.children import Children, is_left_over, name_taken
 from modelfleet.core.cold_start import Starts
 from modelfleet.core.cordon import on_cordoned_nodes
@@ -54,7 +54,7 @@ class Situation:
     def spare(self) -> Spare | None:
         """How many replicas may be missing; None without a wish."""
         wish = self.intent.wish
-        return decide_spare(wish.deployment.spec.rollout, self.wanted, wish.plan, self.mix) if wish else None
+        return spare_of(wish, wish.plan, self.mix) if wish else None
 
     @cached_property
     def mix(self) -> Mix | None:

@@ -46,8 +46,16 @@ def trial(*pods: PodView, kept: dict[str, Any] | None = None, after_s: float = 0
     )
 
 
-def clock(served: int, revision: str = NEW) -> dict[str, Any]:
-    return {"progress": {"revision": REVISIONS[revision].digest, "served": served, "at": START.isoformat()}}
+def clock(served: int, revision: str = NEW, origin: str = "") -> dict[str, Any]:
+    """What is kept of a rollout that began at START; before it `origin` served."""
+    said = {"revision": REVISIONS[revision].digest, "served": served, "at": START.isoformat()}
+    return {"progress": said | ({"from": REVISIONS[origin].digest} if origin else {})}
+
+
+def stopped(served: int, origin: str = "") -> dict[str, Any]:
+    """The same with a clock that stands."""
+    entry = clock(served, origin=origin)["progress"]
+    return {"progress": {key: value for key, value in entry.items() if key != "at"}}
 
 
 def failure(revision: str = NEW, to: str = OLD) -> dict[str, Any]:
@@ -92,6 +100,76 @@ OLDER = REVISIONS[OLD].digest
             trial(pod(0, **CRASHED), pod(1, **CRASHED)),
             (NEW, "on its way"),
             id="a first start that fails is no rollout",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=clock(0, origin=OLD)),
+            (OLD, "gave up: ModelRefused"),
+            id="in place, the old ones are gone and the new one cannot serve: back to what served before",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=clock(0, origin=OLD), onFailure="Hold"),
+            (NEW, "halted: ModelRefused"),
+            id="the same, and the user wants to hold: it is said",
+        ),
+        pytest.param(
+            trial(old(0, **STARTING), pod(0, **CRASHED), kept=clock(0, origin=OLD)),
+            (OLD, "gave up: ModelRefused"),
+            id="old ones are left that do not serve at the moment, and did: back",
+        ),
+        pytest.param(
+            trial(pod(0, **STARTING), kept=clock(0, origin=OLD), after_s=1799),
+            (NEW, "on its way"),
+            id="in place, it has until the deadline",
+        ),
+        pytest.param(
+            trial(pod(0, **NO_IMAGE), kept=clock(0, origin=OLD), after_s=1800),
+            (OLD, "gave up: ProgressDeadlineExceeded"),
+            id="in place, then it is given up too",
+        ),
+        pytest.param(
+            trial(kept=clock(0, origin=OLD), after_s=1800),
+            (OLD, "gave up: ProgressDeadlineExceeded"),
+            id="in place, and the new one has no room at all",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=clock(1, origin=OLD), after_s=7200),
+            (NEW, "on its way"),
+            id="it has served: what happens later is no rollout any more",
+        ),
+        pytest.param(
+            replace(trial(pod(0, **CRASHED), kept=clock(0, origin=OLD)), known={NEW: REVISIONS[NEW]}),
+            (NEW, "on its way"),
+            id="what served before is not known any more",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=clock(0, OLDEST, origin=OLD)),
+            (OLD, "gave up: ModelRefused"),
+            id="a second bad one goes back to what served before the first",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=clock(1, OLD, origin=OLDEST)),
+            (OLD, "gave up: ModelRefused"),
+            id="what was rolled out before and served is what served last",
+        ),
+        pytest.param(
+            trial(old(0, **CRASHED), pod(0, **CRASHED), kept=clock(1, OLD, origin=OLDEST)),
+            (OLDEST, "gave up: ModelRefused"),
+            id="but not while it fails itself",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=failure(OLDEST, OLD)),
+            (OLD, "gave up: ModelRefused"),
+            id="what the last failure returned to served",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=failure(OLD, NEW)),
+            (NEW, "on its way"),
+            id="set back to what served: there is nothing before it",
+        ),
+        pytest.param(
+            replace(trial(kept=clock(0, origin=OLD), after_s=7200), replicas=0),
+            (NEW, "on its way"),
+            id="at zero nothing is late",
         ),
         pytest.param(
             trial(old(0), old(1), pod(0, **NO_IMAGE)),
@@ -167,16 +245,78 @@ def test_the_course(of: Trial, expected: tuple[str, str]) -> None:
     ("of", "kept"),
     [
         pytest.param(trial(pod(0), kept={}), None, id="without a rollout nothing is kept"),
-        pytest.param(trial(old(0), kept={}), clock(0), id="a rollout starts its clock"),
-        pytest.param(trial(old(0), kept=clock(0, OLD)), clock(0), id="another revision's clock is left"),
+        pytest.param(
+            trial(old(0), kept={}), clock(0, origin=OLD), id="a rollout starts its clock, and notes what serves"
+        ),
+        pytest.param(trial(old(0), kept=clock(0, OLD)), clock(0, origin=OLD), id="another revision's clock is left"),
+        pytest.param(trial(old(0, **STARTING), kept={}), clock(0), id="an old one that never served is not noted"),
+        pytest.param(
+            trial(pod(0, **STARTING), kept=clock(0, origin=OLD), after_s=60),
+            clock(0, origin=OLD),
+            id="without old ones it stays as it is until a new one serves",
+        ),
+        pytest.param(trial(pod(0), kept=clock(0, origin=OLD)), clock(1, origin=OLD), id="then that is noted"),
+        pytest.param(trial(pod(0), pod(1), kept=clock(1, origin=OLD)), None, id="and no more"),
+        pytest.param(trial(pod(0), kept=clock(0)), None, id="an entry without what served before stays as it is"),
+        pytest.param(
+            replace(trial(kept=clock(0, origin=OLD)), replicas=0), stopped(0, origin=OLD), id="at zero the clock stands"
+        ),
+        pytest.param(
+            replace(trial(pod(0), kept={}), replicas=0), stopped(1), id="what goes to zero is noted as what served"
+        ),
+        pytest.param(replace(trial(kept=stopped(1)), replicas=0), None, id="and once is enough"),
+        pytest.param(trial(kept=stopped(0, origin=OLD)), clock(0, origin=OLD), id="after zero the clock begins anew"),
         pytest.param(trial(old(0), pod(0, **CRASHED)), failure(), id="a failure is kept"),
         pytest.param(trial(old(0), kept=failure()), None, id="and stays as it is"),
-        pytest.param(trial(old(0), kept=failure(), paused=True), {}, id="a pause forgets it: that is how to try again"),
+        pytest.param(
+            trial(old(0), kept=failure(), paused=True),
+            stopped(0, origin=OLD),
+            id="a pause forgets it, which is how to try again, and not what served",
+        ),
+        pytest.param(
+            trial(pod(0, **CRASHED), kept=clock(0), paused=True), {}, id="a pause forgets the clock of a first start"
+        ),
         pytest.param(trial(old(0), kept={}, paused=True), None, id="and forgets nothing where there is nothing"),
     ],
 )
 def test_what_is_kept(of: Trial, kept: dict[str, Any] | None) -> None:
     assert decide_course(of).kept == kept
+
+
+@pytest.mark.parametrize(
+    ("of", "start_s", "expected"),
+    [
+        pytest.param(trial(old(0), pod(0, **STARTING), after_s=3000), 10800, "", id="a start may take longer than 30m"),
+        pytest.param(
+            trial(old(0), pod(0, **STARTING), after_s=10800),
+            10800,
+            "for 3h no further new replica has come to serve",
+            id="then it is over",
+        ),
+        pytest.param(
+            trial(old(0), pod(0, **STARTING), after_s=1800),
+            600,
+            "for 30m no further new replica has come to serve",
+            id="never less than 30m",
+        ),
+        pytest.param(
+            trial(old(0), pod(0, **STARTING), after_s=600, progressDeadline="10m"),
+            10800,
+            "for 10m no further new replica has come to serve: a start may take up to 3h, more than"
+            " spec.rollout.progressDeadline allows",
+            id="a written one is kept to, and it is said that it is short",
+        ),
+        pytest.param(
+            trial(old(0), pod(0, **NO_IMAGE), after_s=600, progressDeadline="10m"),
+            10800,
+            "for 10m no further new replica has come to serve: no image",
+            id="but not where another cause is known",
+        ),
+    ],
+)
+def test_a_start_that_the_operator_allows_is_no_failure(of: Trial, start_s: float, expected: str) -> None:
+    failed = decide_course(replace(of, start_s=start_s)).failed
+    assert (failed.message if failed else "") == expected
 
 
 def test_the_deadline_wakes() -> None:

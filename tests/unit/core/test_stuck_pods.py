@@ -106,7 +106,9 @@ def test_what_a_model_lacks_counts_beside_a_pod_that_never_ends() -> None:
     ("node", "grace_s", "why"),
     [
         pytest.param("dead", 1e6, "cannot end, because node dead is not ready or gone", id="its node is gone"),
-        pytest.param("node", -LATE_S, "has not ended though its grace is over", id="it is late on a node that is ready"),
+        pytest.param(
+            "node", -LATE_S, "has not ended though its grace is over", id="it is late on a node that is ready"
+        ),
     ],
 )
 def test_the_status_says_why_it_does_not_end(node: str, grace_s: float, why: str) -> None:
