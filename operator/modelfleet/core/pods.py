@@ -13,6 +13,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.values import Quantity
 from modelfleet.core import raw
+from modelfleet.core.beginning import Beginning, beginning
 from modelfleet.core.failures import Failure, pod_failure, worker_status
 from modelfleet.core.placement.project import pinned_node
 
@@ -33,7 +34,7 @@ class PodView:
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
-    least once. `scheduled_at`: when it got its node;
+    least once; `beginning`: how far it is on the way there. `scheduled_at`: when it got its node;
     `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
     """
 
@@ -60,6 +61,7 @@ class PodView:
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
+    beginning: Beginning = Beginning()
 
     @property
     def hopeless(self) -> bool:
@@ -104,6 +106,7 @@ def view(pod: Any, deployment: str) -> PodView:
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
         ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,
+        beginning=beginning(pod),
     )
 
 
