@@ -61,7 +61,7 @@ class PodView:
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
-    beginning: Beginning = Beginning()
+    beginning: Beginning = field(default_factory=Beginning)
 
     @property
     def hopeless(self) -> bool:

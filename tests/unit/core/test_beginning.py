@@ -49,9 +49,7 @@ def worker(restarts: int, state: Any, last: Any = None) -> dict[str, Any]:
             worker(0, WAITS, ran(5, 6)), Beginning(began_at=at(5), ended_at=at(6)), id="it waits to start again"
         ),
         pytest.param(worker(1, runs(7), ran(5, 6)), Beginning(began_at=at(5), ended_at=at(6)), id="it runs again"),
-        pytest.param(
-            worker(1, ran(7, 8), ran(5, 6)), Beginning(began_at=at(5), ended_at=at(8)), id="it ended again"
-        ),
+        pytest.param(worker(1, ran(7, 8), ran(5, 6)), Beginning(began_at=at(5), ended_at=at(8)), id="it ended again"),
         pytest.param(
             worker(1, WAITS, ran(7, 8)), Beginning(ended_at=at(8)), id="nobody knows any more when it began first"
         ),

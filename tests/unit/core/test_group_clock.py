@@ -63,23 +63,23 @@ def just_ended(fleet: Fleet) -> Raw:
     return {**ready(), "containerStatuses": [container]}
 
 
-def starts_again(fleet: Fleet) -> Raw:
-    return running(1, DIED, since=fleet.now)
+def backs_off(fleet: Fleet) -> Raw:
+    return waiting("CrashLoopBackOff", restarts=1, ended=DIED, since=fleet.now)
 
 
 @pytest.mark.parametrize(
     "status",
     [
         pytest.param(just_ended, id="its container has just ended"),
-        pytest.param(starts_again, id="its container starts again"),
+        pytest.param(backs_off, id="its container is about to start again"),
     ],
 )
 def test_a_group_of_any_age_whose_follower_restarts_is_waited_for(status: Any):
     fleet = old()
     members(fleet)[1]["status"] = status(fleet)
     assert done(fleet) == []
-    members(fleet)[0]["status"] = starts_again(fleet)
-    members(fleet)[1]["status"] = starts_again(fleet)
+    members(fleet)[0]["status"] = running(1, DIED, since=fleet.now)
+    members(fleet)[1]["status"] = running(1, DIED, since=fleet.now)
     assert done(fleet) == []
     for pod in members(fleet):
         pod["status"] = ready(fleet.now)
@@ -90,7 +90,7 @@ def test_a_group_of_any_age_whose_follower_restarts_is_waited_for(status: Any):
 @pytest.mark.parametrize("rank", [0, 1], ids=["leader", "follower"])
 def test_a_rank_that_does_not_come_back_ends_the_group_at_the_deadline_from_then(rank: int):
     fleet = old()
-    members(fleet)[rank]["status"] = running(1, DIED, since=fleet.now)
+    members(fleet)[rank]["status"] = backs_off(fleet)
     fleet.now += timedelta(seconds=limit_s(fleet) - 1)
     assert done(fleet) == []
     fleet.now += timedelta(seconds=1)

@@ -6,7 +6,7 @@ from builders import Fleet, deployment
 from modelfleet.core.plan import read
 from modelfleet.core.start_deadline import BANDWIDTH_BYTES_S, ENGINE_S, FETCH_S, MOST_S, fetch_limit_s, start_deadline_s
 from planner_worlds import FACTS_405B, PlannedFleet, gpu_class, objective, planned
-from weight_worlds import COMMIT, HUB_MODEL, fetching, planned_by, report
+from weight_worlds import COMMIT, fetching, planned_by, report
 
 FLOOR_S = 1800.0
 SLOW = {"ttft": "30s", "tpot": "200ms"}
