@@ -34,7 +34,7 @@ class PodView:
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
     resource name, in CPU cores, bytes, accelerators; one `pods`. `gates`: the scheduling gates that it waits for;
     `node`: where it is, or where its affinity pins it, else empty. `running`: its worker runs. `started`: it ran at
-    least once; `beginning`: how far it is on the way there. `scheduled_at`: when it got its node;
+    least once. `scheduled_at`: when it got its node;
     `unready_since`: since when it is not Ready, None while it is; `ready_since`: since when it is.
     """
 
@@ -58,10 +58,11 @@ class PodView:
     node: str = ""
     running: bool = False
     started: bool = False
+    beginning: Beginning = field(default_factory=Beginning)
+    """How far it is on the way to its worker's start; of a Ready one that is not looked at."""
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
-    beginning: Beginning = field(default_factory=Beginning)
 
     @property
     def hopeless(self) -> bool:
@@ -103,10 +104,10 @@ def view(pod: Any, deployment: str) -> PodView:
         node=node or pinned_node(pod),
         running=phase == "Running" and not terminating and not _has_stopped(pod),
         started=_has_started(pod, ready),
+        beginning=Beginning() if ready else beginning(pod),
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
         ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,
-        beginning=beginning(pod),
     )
 
 
