@@ -157,27 +157,33 @@ def condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-def waiting(reason: str, message: str = "", restarts: int = 0, ended: Raw | None = None) -> Raw:
-    """The status of a placed pod whose worker waits."""
-    return _container({"waiting": {"reason": reason, "message": message}}, restarts, ended)
+def waiting(reason: str, said: str = "", restarts: int = 0, ended: Raw | None = None, since: datetime = START) -> Raw:
+    """The status of a placed pod whose worker waits, and that is not Ready since then."""
+    return _container({"waiting": {"reason": reason, "message": said}}, restarts, ended, since)
 
 
-def running(restarts: int = 0, ended: Raw | None = None) -> Raw:
-    """The status of a placed pod whose worker runs and is not Ready."""
-    return _container({"running": {"startedAt": "2026-01-02T03:04:05Z"}}, restarts, ended)
+def running(restarts: int = 0, ended: Raw | None = None, since: datetime = START) -> Raw:
+    """The status of a placed pod whose worker runs since then and is not Ready."""
+    return _container({"running": {"startedAt": since.isoformat()}}, restarts, ended, since)
 
 
-def _container(state: Raw, restarts: int, ended: Raw | None) -> Raw:
+def _container(state: Raw, restarts: int, ended: Raw | None, since: datetime) -> Raw:
     last = {"terminated": ended} if ended else {}
     container = {"name": "worker", "state": state, "lastState": last, "restartCount": restarts, "ready": False}
-    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]
+    conditions = [_condition("PodScheduled", START), _condition("Ready", since, "False")]
     return {"phase": "Running", "conditions": conditions, "containerStatuses": [container]}
 
 
-READY: Raw = {
-    "phase": "Running",
-    "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
-}
+def _condition(kind: str, since: datetime, status: str = "True") -> Raw:
+    return {"type": kind, "status": status, "lastTransitionTime": since.isoformat()}
+
+
+def ready(since: datetime = START, scheduled: datetime = START) -> Raw:
+    """The status of a pod that is Ready since then."""
+    return {"phase": "Running", "conditions": [_condition("PodScheduled", scheduled), _condition("Ready", since)]}
+
+
+READY: Raw = ready()
 
 
 @dataclass
@@ -339,8 +345,9 @@ class Fleet:
             self._schedule(item)
         elif item["spec"]["containers"][0]["image"] in self.broken_images:
             item["status"] = waiting("ImagePullBackOff", 'Back-off pulling image "x": ErrImagePull: not found')
-        else:
-            item["status"] = copy.deepcopy(READY)
+        elif not is_ready(item):
+            scheduled = raw.instant(_found(item, "PodScheduled"), "lastTransitionTime")
+            item["status"] = ready(self.now, scheduled or self.now)
 
     def _schedule(self, item: Raw) -> None:
         on = [pod["spec"].get("nodeName") for pod in self.pods().values()]
@@ -348,7 +355,7 @@ class Fleet:
         found = next((name for name in allowed if on.count(name) < self.room and name not in self.full), None)
         if found is not None:
             item["spec"]["nodeName"] = found
-            item["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+            item["status"] = {"phase": "Pending", "conditions": [_condition("PodScheduled", self.now)]}
         elif not item["status"].get("conditions"):
             item["status"] = unschedulable("0/1 nodes are available: 1 Insufficient modelfleet.dev/cpu.", self.now)
 
@@ -382,5 +389,8 @@ def unschedulable(message: str, since: datetime = START) -> Raw:
 
 def is_ready(pod: Raw) -> bool:
     """The pod is Ready and not being deleted."""
-    conditions = pod["status"].get("conditions", ())
-    return "deletionTimestamp" not in pod["metadata"] and {"type": "Ready", "status": "True"} in conditions
+    return "deletionTimestamp" not in pod["metadata"] and raw.text(_found(pod, "Ready"), "status") == "True"
+
+
+def _found(pod: Raw, kind: str) -> Mapping[str, Any]:
+    return next((each for each in raw.items(pod, "status", "conditions") if each.get("type") == kind), {})

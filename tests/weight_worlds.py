@@ -15,9 +15,10 @@ HUB_MODEL: Raw = {
 }
 
 
-def report(*revisions: str) -> str:
+def report(*revisions: str, checkpoint_bytes: int = 16060522496) -> str:
     """What the Job says."""
-    return json.dumps({"model": {"config": LLAMA_8B, "checkpointBytes": 16060522496, "revisions": list(revisions)}})
+    model = {"config": LLAMA_8B, "checkpointBytes": checkpoint_bytes, "revisions": list(revisions)}
+    return json.dumps({"model": model})
 
 
 def fetching(model: Raw | None = None, *, cache: Raw | None = None, **parts: Any) -> PlannedFleet:

@@ -80,7 +80,7 @@ def mended(of: Stage) -> str:
     of.failing.clear()
     for pod in of.pods():
         if pod["spec"].get("nodeName"):
-            of.objects["Pod", pod["metadata"]["name"]] = {**pod, "status": READY}
+            of.report(pod, READY)
     return "The image is pushed, and the kubelets pull it."
 
 

@@ -124,7 +124,7 @@ class Fleet:
 
     def status(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
         """The kubelet reports this of a pod."""
-        self.stage.objects["Pod", raw.name(pod)] = {**pod, "status": status}
+        self.stage.report(pod, status)
 
     def pod(self, which: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
         """One of our pods of which this holds."""

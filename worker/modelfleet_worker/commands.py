@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -163,14 +163,27 @@ def _fetch(arguments: argparse.Namespace) -> Failure | None:
     asks = socket.gethostname()
     runtime, port = arguments.runtime_folder, arguments.status_port
     with _ends_at_once():  # what came stays, and the next start goes on there
-        failure = fetch(Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port))
+        end = gives_up(arguments.termination_log)
+        errand = Errand(order=order, secret=secret, pod=asks, runtime=runtime, port=port, give_up=end)
+        failure = fetch(errand)
         if failure is None and order.shared:
             _tell(arguments.termination_log, kept(order.root))
         return failure
 
 
+def gives_up(termination_log: Path) -> Callable[[Failure], None]:
+    """What ends this process with a failure from whichever thread: the one that would may hang in the kernel."""
+
+    def give_up(failure: Failure) -> None:
+        _log.error("%s: %s %s", failure.reason, failure.message, failure.remedy)
+        _tell(termination_log, failure.to_json())
+        os._exit(_FAILED)
+
+    return give_up
+
+
 def _tell(path: Path, report: str) -> None:
-    """What nothing depends on: the weights are there, whether it is told or not."""
+    """What nothing depends on: the container ends as it does, whether it is told or not."""
     try:
         path.write_text(report)
     except OSError as error:

@@ -8,7 +8,7 @@ from modelfleet_worker.plan import Group, PlanError
 
 _EXECUTE_TIMEOUT_S = 60
 """vLLM's own bound on one step with a peer that does not answer. It is the last resort: a lost or stalled member is
-found by group.py and stall.py in less."""
+found by group.py and frozen.py in less, and one that takes no step and sleeps by liveness.py."""
 
 
 @dataclass(frozen=True, kw_only=True)

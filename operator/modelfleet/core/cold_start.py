@@ -19,9 +19,8 @@ from datetime import datetime
 from math import ceil
 from typing import Any
 
-from modelfleet.api import names
 from modelfleet.core import raw
-from modelfleet.core.failures import worker_status
+from modelfleet.core.failures import fetch_status, worker_status
 from modelfleet.core.groups import Replica
 from modelfleet.core.scaling.reading import Reading
 from modelfleet.core.scaling.samples import Samples
@@ -110,7 +109,7 @@ def start_of(pod: Any, reading: Reading | None) -> Start:
     began = raw.instant(worker, "state", "running", "startedAt")
     if created is None or bound is None or ready is None or began is None or raw.integer(worker, "restartCount"):
         return {}
-    fetch = _fetch(pod)
+    fetch = fetch_status(pod)
     fetched_from, fetched = (raw.instant(fetch, "state", "terminated", key) for key in ("startedAt", "finishedAt"))
     start = {"scheduled": _between(created, bound), "image": _between(bound, fetched_from or began)}
     if fetched_from is not None and fetched is not None:
@@ -131,7 +130,7 @@ def outlook(replica: Replica, pod: Any, reading: Reading | None, usual_s: float 
     """How far a replica that starts is: by its worker, else by how long starts usually take."""
     started = raw.instant(worker_status(pod), "state", "running", "startedAt")
     phase = "scheduled" if not replica.placed else "image"
-    if raw.mapping(_fetch(pod), "state", "running"):
+    if raw.mapping(fetch_status(pod), "state", "running"):
         phase = "weights"
     if started is not None:
         phases = tuple(reading.start.phases_s) if reading is not None else ()
@@ -193,11 +192,6 @@ def _read_start(value: Any) -> Start:
 
 def _is_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_S
-
-
-def _fetch(pod: Any) -> Mapping[str, Any]:
-    statuses = raw.items(pod, "status", "initContainerStatuses")
-    return next((each for each in statuses if each.get("name") == names.FETCH_CONTAINER), {})
 
 
 def _condition_at(pod: Any, kind: str) -> datetime | None:

@@ -5,8 +5,7 @@
 | it is not Ready, so it gets no requests | deleted |
 | it is in the Service | taken out: the serving label goes off |
 | it is out for less than the propagation time | waited for: arrivals are still served |
-| its requests in flight are known and above none, and the longest drain is not over | waited for |
-| else | deleted; what is in flight then ends in the worker's own drain on SIGTERM (ADR 3) |
+| else | deleted; what is in flight then is finished in the worker's own drain on SIGTERM (ADR 3) |
 
 When Kubernetes chooses (an eviction, a node that shuts down), nothing of this happens: the pod terminates, its endpoint
 leaves by itself and the worker drains inside its grace period.
@@ -16,9 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modelfleet.core.groups import Replica
-
-LOOK_S = 1.0
-"""How often requests in flight are looked at while a drain waits for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +35,9 @@ _UNKNOWN = Work()
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What drains go by. `out_s`: how long each has been out of the Service, by uid. `longest_s`: after that a drain
-    does not wait for requests in flight any more."""
+    """What drains go by. `out_s`: how long each has been out of the Service, and `work`: what it does, by uid."""
 
     propagation_s: float
-    longest_s: float = 0.0
     out_s: Mapping[str, float] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
 
@@ -106,7 +100,4 @@ def _wait_s(replica: Replica, terms: Terms) -> float | None:
     if replica.serving:
         return terms.propagation_s
     out_s = terms.out_s.get(replica.uid, 0.0)
-    if out_s < terms.propagation_s:
-        return terms.propagation_s - out_s
-    busy = terms.work.get(replica.uid, _UNKNOWN).in_flight
-    return LOOK_S if busy and out_s < terms.longest_s else None
+    return terms.propagation_s - out_s if out_s < terms.propagation_s else None

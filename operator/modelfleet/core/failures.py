@@ -134,10 +134,15 @@ def worker_status(pod: Any) -> Mapping[str, Any]:
     return next((status for status in statuses if status.get("name") == WORKER_CONTAINER), {})
 
 
-def _fetching(pod: Any) -> Mapping[str, Any]:
-    """The status of the container that fetches the weights, while the worker waits for it; else empty."""
+def fetch_status(pod: Any) -> Mapping[str, Any]:
+    """The status of the container that fetches the weights; empty where there is none, or none was reported yet."""
     statuses = raw.items(pod, "status", "initContainerStatuses")
-    found = next((status for status in statuses if status.get("name") == FETCH_CONTAINER), {})
+    return next((status for status in statuses if status.get("name") == FETCH_CONTAINER), {})
+
+
+def _fetching(pod: Any) -> Mapping[str, Any]:
+    """The same while the worker waits for it; else empty."""
+    found = fetch_status(pod)
     done = raw.integer(found, "state", "terminated", "exitCode", default=-1) == 0
     return {} if done else found
 

@@ -4,7 +4,7 @@
 | --- | --- |
 | a rank of a group ended, is asked to end, or is gone after the group began | the whole group ends |
 | a group dies in place again and again for a reason that a new start may mend | the whole group ends |
-| a group on nodes does not serve by its deadline | the whole group ends |
+| a group that has its nodes and weights does not serve by its deadline (`_clock`) | the whole group ends |
 | a group does not serve, and a node of it is not ready or gone | the whole group ends: nothing starts there again |
 | a placed replica gets no node: what was free is held by somebody else now | it ends, and the node is in doubt |
 | an unpinned one gets no node, and nobody brings one by BUY_S | it ends |
@@ -26,6 +26,7 @@ from modelfleet.core import raw
 from modelfleet.core.groups import Replica
 from modelfleet.core.plan import Plan
 from modelfleet.core.pods import PodView, elapsed_s
+from modelfleet.core.start_deadline import fetch_limit_s
 
 BIND_S = 20.0
 """How long the scheduler is waited for to bind a pod that was pinned where there was room."""
@@ -34,7 +35,7 @@ BUY_S = 900.0
 """How long an autoscaler is waited for to bring a node: large machines take up to ten minutes to boot."""
 
 PULL_S = 900.0
-"""What a group may take for images and volumes before its workers begin, besides the plan's start deadline."""
+"""What a group may take for images and volumes, besides the plan's start deadline."""
 
 BACKOFF_FIRST_S, BACKOFF_MOST_S = 10.0, 300.0
 
@@ -199,9 +200,9 @@ def _why_group_ends(watched: Watched, replica: Replica) -> str | None:
     failure = replica.failure
     if failure is not None and replica.hopeless and failure.reason in _MENDED_BY_A_START:
         return f"it does not come up in place: {failure.message}"
-    left_s = _left_s(watched, replica)
-    if left_s is not None and left_s <= 0:
-        return f"it did not serve within {_limit_s(watched, replica):.0f} s on its nodes"
+    clock = _clock(watched, replica)
+    if clock is not None and clock.left_s <= 0:
+        return clock.late
     return None
 
 
@@ -219,20 +220,46 @@ def _unbrought(watched: Watched, replica: Replica) -> str:
     return plan.class_name if plan is not None and unbound is not None and not unbound[0].node else ""
 
 
-def _limit_s(watched: Watched, replica: Replica) -> float:
-    plan = watched.plans.get(replica.pool or "")
-    return (plan.limits.start_deadline_s if plan else 0.0) + PULL_S
+@dataclass(frozen=True)
+class _Clock:
+    """What is left of a group's time, and the sentence for when nothing is."""
+
+    left_s: float
+    late: str
 
 
-def _left_s(watched: Watched, replica: Replica) -> float | None:
-    """What is left of a group's time to serve, since it got its last node or served last; None where it serves, has no
-    nodes, or nothing says since when."""
-    if replica.ready or replica.size == 1 or not replica.placed or replica.pool not in watched.plans:
+def _clock(watched: Watched, replica: Replica) -> _Clock | None:
+    """
+    | what is observed of a group that has its nodes | its time |
+    | --- | --- |
+    | it serves; or its leader is Ready, and no rank says since when it is not | none runs |
+    | a rank's weights come | `fetch_limit_s`, from that container's start |
+    | a rank's weights did not come, and the kubelet tries again | none runs: what it said is the reason |
+    | else | the plan's start deadline and PULL_S, from the last of: a rank got its node, its weights were there, its
+      worker began, it was Ready no more |
+    """
+    plan, leader = watched.plans.get(replica.pool or ""), replica.leader
+    if replica.ready or replica.size == 1 or not replica.placed or plan is None:
         return None
-    leader = replica.leader
-    since = [at for pod in replica.pods if (at := pod.scheduled_at) is not None]
-    since += [leader.unready_since] if leader is not None and leader.unready_since is not None else []
-    return _limit_s(watched, replica) - elapsed_s(max(since), watched.now) if since else None
+    if replica.fetching:
+        since = [at for pod in replica.fetching if (at := pod.beginning.fetch_since) is not None]
+        limit_s = fetch_limit_s(plan.limits.start_deadline_s)
+        late = f"its weights did not come within {limit_s:.0f} s"
+        return _Clock(limit_s - _passed_s(min(since), watched.now), late) if since else None
+    unready = [pod.unready_since for pod in replica.pods if pod.unready_since is not None]
+    if leader is not None and leader.ready and not unready:
+        return None
+    times = [at for pod in replica.pods for at in (pod.scheduled_at, pod.beginning.at) if at is not None]
+    if not (times or unready):
+        return None
+    limit_s = plan.limits.start_deadline_s + PULL_S
+    late = f"it did not serve within {limit_s:.0f} s on its nodes"
+    return _Clock(limit_s - _passed_s(max(times + unready), watched.now), late)
+
+
+def _passed_s(since: datetime, now: datetime) -> float:
+    """Seconds since a time of a node's clock: one that is ahead of ours ends nothing."""
+    return max(0.0, (now - since).total_seconds())
 
 
 def _deadlines(watched: Watched) -> Iterator[float]:
@@ -242,8 +269,8 @@ def _deadlines(watched: Watched) -> Iterator[float]:
         unbound = _unbound(replica)
         if unbound is not None:
             yield unbound[1] - elapsed_s(unbound[0].unschedulable_since, watched.now)
-        if (left_s := _left_s(watched, replica)) is not None:
-            yield left_s
+        if (clock := _clock(watched, replica)) is not None:
+            yield clock.left_s
 
 
 def _doubtful(watched: Watched, replica: Replica, count: int) -> Iterator[str]:

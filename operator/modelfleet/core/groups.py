@@ -130,8 +130,18 @@ class Replica:
     @cached_property
     def failed(self) -> PodView | None:
         """The rank whose failure tells most: one that waiting does not mend, else the lowest."""
-        failed = [pod for pod in self.pods if pod.failure is not None]
+        failed = [pod for pod in self.pods if pod.failure is not None and not self._only_waited(pod)]
         return next((pod for pod in failed if pod.hopeless), None) or next(iter(failed), None)
+
+    def _only_waited(self, pod: PodView) -> bool:
+        """It gave up its start before another rank could begin its own: that says how long it waited, and no more."""
+        if pod.failure is None or pod.failure.reason is not Reason.ENGINE_START_TIMEOUT:
+            return False
+        ended_at, others = pod.beginning.ended_at, [each for each in self.pods if each is not pod]
+        if any(each.beginning.fetches or not each.started for each in others):
+            return True
+        begun = [each.beginning.at for each in others if each.beginning.at is not None]
+        return ended_at is not None and bool(begun) and ended_at <= max(begun)
 
     @property
     def culprit(self) -> PodView | None:
@@ -160,6 +170,11 @@ class Replica:
     def hopeless(self) -> bool:
         """It is not Ready, and waiting alone is not going to help."""
         return not self.ready and self.failure is not None and self.failure.hopeless
+
+    @property
+    def fetching(self) -> tuple[PodView, ...]:
+        """The ranks that fetch their weights, or try to."""
+        return tuple(pod for pod in self.pods if pod.beginning.fetches)
 
     @cached_property
     def created_at(self) -> datetime | None:

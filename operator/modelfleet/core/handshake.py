@@ -30,6 +30,7 @@ from modelfleet.core.scaling.schedule import in_force, next_change_s
 from modelfleet.core.scaling.zero import Moment, Slice, Zero, decide_zero
 from modelfleet.core.scaling.zero_kept import FIRST_PORT, PORTS, Kept, kept_entry, read_kept
 from modelfleet.core.snapshot import World
+from modelfleet.core.start_deadline import fetch_limit_s
 
 IMAGES_S = 900.0
 """What a wake may take beside the engine's own start: nodes, images, volumes."""
@@ -112,6 +113,7 @@ def _moment(world: World, fleet: tuple[Replica, ...], wish: Wish, kept: Kept) ->
         demand_s=world.demand_s,
         answer=world.activator,
         deadline_s=wish.plan.limits.start_deadline_s + IMAGES_S,
+        fetch_s=fetch_limit_s(wish.plan.limits.start_deadline_s),
         stands_s=world.settings.propagation_s,
     )
 

@@ -165,8 +165,9 @@ def _unpredicted(world: World, children: Children, known: Mapping[str, Revision]
     if found.revisions is None:
         effects = (*keep(children, kept), *found.effects)
         return replace(_base(accepted, effects), wake_after_s=found.wake_after_s, planned=found.verdict)
-    plan = make_plan(deployment, first, world.settings, found.revisions)
-    others = make_others(deployment, accepted.classes, world.settings, found.revisions)
+    pins, size = found.revisions, found.checkpoint_bytes
+    plan = make_plan(deployment, first, world.settings, pins, size)
+    others = make_others(deployment, accepted.classes, world.settings, pins, size)
     wish = _adopting(world, accepted, known, plan.model_copy(update=others), kept)
     effects = (*keep(children, kept), *found.effects)
     base = replace(_base(accepted, effects), wake_after_s=found.wake_after_s)
@@ -263,7 +264,7 @@ def _all_refuse(accepted: _Accepted) -> Verdict | None:
 @dataclass(frozen=True)
 class _Found:
     """What the model is made of, and the revisions that fetched sources are pinned to; without them `verdict` says
-    why."""
+    why. `checkpoint_bytes` may be known where nothing else of the model is read."""
 
     facts: ModelFacts | None
     revisions: Mapping[str, str] | None = None
@@ -271,6 +272,7 @@ class _Found:
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
     wake_after_s: float | None = None
+    checkpoint_bytes: int | None = None
 
 
 def _facts(world: World, children: Children, accepted: _Accepted) -> _Found:
@@ -307,7 +309,9 @@ def _pins(world: World, children: Children, accepted: _Accepted) -> _Found:
     if step.report is None:
         return _not_yet(step)
     try:
-        return _Found(None, revisions(model, step.report), kept=step.kept, effects=step.effects)
+        size = raw.integer(step.report, "checkpointBytes")
+        pins = revisions(model, step.report)
+        return _Found(None, pins, kept=step.kept, effects=step.effects, checkpoint_bytes=size)
     except ValueError as error:
         known = known_report(children, errand.source) is not None
         again = decide_rereading(world, children, errand) if known else step

@@ -74,11 +74,15 @@ def above_bound(spec: ModelDeploymentSpec, accelerators: int) -> Verdict | None:
 
 
 def make_plan(
-    deployment: ModelDeployment, accelerator: AcceleratorClass, settings: Settings, revisions: Mapping[str, str]
+    deployment: ModelDeployment,
+    accelerator: AcceleratorClass,
+    settings: Settings,
+    revisions: Mapping[str, str],
+    checkpoint_bytes: float | None = None,
 ) -> Plan:
     """The plan of a feasible spec without predictions. Settings of the operator enter here once, and are pinned."""
-    source = deployment.spec.model.source
-    choice = Choice(layout=pinned_layout(deployment.spec), source=source, revisions=revisions)
+    layout, source = pinned_layout(deployment.spec), deployment.spec.model.source
+    choice = Choice(layout=layout, source=source, revisions=revisions, checkpoint_bytes=checkpoint_bytes)
     return plan_of(deployment, accelerator, settings, choice)
 
 
@@ -87,6 +91,7 @@ def make_others(
     classes: Sequence[AcceleratorClass],
     settings: Settings,
     revisions: Mapping[str, str],
+    checkpoint_bytes: float | None = None,
 ) -> dict[str, Any]:
     """What the plan of the first class says of the listed ones after it, by fields of a plan: the plan on each that can
     carry the spec, and why another cannot."""
@@ -94,7 +99,7 @@ def make_others(
     for index, each in enumerate(classes[1:], 1):
         refused = infeasible(deployment, each, [*classes[:index], *classes[index + 1 :]])
         if refused is None:
-            others.append(make_plan(deployment, each, settings, revisions))
+            others.append(make_plan(deployment, each, settings, revisions, checkpoint_bytes))
         else:
             why = refused.message[:SENTENCE]
             unused.append(Why(check=str(refused.reason), sentence=why, class_name=each.metadata.name))

@@ -13,6 +13,7 @@ from typing import Any
 from modelfleet.api import names
 from modelfleet.api.values import Quantity
 from modelfleet.core import raw
+from modelfleet.core.beginning import Beginning, beginning
 from modelfleet.core.failures import Failure, pod_failure, worker_status
 from modelfleet.core.placement.project import pinned_node
 
@@ -60,6 +61,8 @@ class PodView:
     node: str = ""
     running: bool = False
     started: bool = False
+    beginning: Beginning = field(default_factory=Beginning)
+    """How far it is on the way to its worker's start; of a Ready one that is not looked at."""
     scheduled_at: datetime | None = None
     unready_since: datetime | None = None
     ready_since: datetime | None = None
@@ -107,6 +110,7 @@ def view(pod: Any, deployment: str) -> PodView:
         node=node or pinned_node(pod),
         running=phase == "Running" and not terminating and not _has_stopped(pod),
         started=_has_started(pod, ready),
+        beginning=Beginning() if ready else beginning(pod),
         scheduled_at=raw.instant(scheduled, "lastTransitionTime") if placed else None,
         unready_since=None if ready else raw.instant(_condition(pod, "Ready"), "lastTransitionTime"),
         ready_since=raw.instant(_condition(pod, "Ready"), "lastTransitionTime") if ready else None,

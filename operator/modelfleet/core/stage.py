@@ -27,6 +27,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 START_S, END_S = 120.0, 20.0  # nothing is decided from these two but the clocks of deadlines
 
 _ENDED = ("Failed", "Succeeded")
+_SINCE = "lastTransitionTime"
 
 
 class Happening(StrEnum):
@@ -188,13 +189,14 @@ class Stage:
         node = pinned_node(pod) or self._chosen(pod)
         key = ("Pod", raw.name(pod))
         if node in self.nodes and self.fits(node, pod):
-            bound = {"spec": {"nodeName": node}, "status": {"phase": "Pending", "conditions": [_condition("True")]}}
+            since = _condition("True") | {_SINCE: self.now.isoformat()}
+            bound = {"spec": {"nodeName": node}, "status": {"phase": "Pending", "conditions": [since]}}
             self._merge(key, bound)
             return
         said = _condition("False") | {
             "reason": "Unschedulable",
             "message": f"0/{len(self.nodes)} nodes are available: none of them takes the pod.",
-            "lastTransitionTime": self.now.isoformat(),
+            _SINCE: self.now.isoformat(),
         }
         self._merge(key, {"status": {"phase": "Pending", "conditions": [said]}})
 
@@ -232,7 +234,17 @@ class Stage:
         if failing is not None:
             status = {"phase": "Running", "conditions": [_condition("True"), _condition("False", "Ready")]}
             status["containerStatuses"] = [{"name": names.WORKER_CONTAINER, **failing}]
-        self._merge(("Pod", raw.name(pod)), {"status": status})
+        self.report(pod, {**raw.mapping(pod, "status"), **status})
+
+    def report(self, pod: Raw, status: Raw) -> None:
+        """The kubelet reports this status of a pod. Each condition is given the time since when it is so."""
+        conditions, now = raw.items(pod, "status", "conditions"), self.now.isoformat()
+        since = {(each.get("type"), each.get("status")): each.get(_SINCE) for each in conditions}
+        told = [
+            {**each, _SINCE: since.get((each.get("type"), each.get("status"))) or now}
+            for each in raw.items(status, "conditions")
+        ]
+        self.objects["Pod", raw.name(pod)] = {**pod, "status": {**status, **({"conditions": told} if told else {})}}
 
     def _create(self, manifest: Mapping[str, Any]) -> None:
         key = str(manifest["kind"]), str(manifest["metadata"]["name"])

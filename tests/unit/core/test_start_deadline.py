@@ -4,8 +4,9 @@ import pytest
 
 from builders import Fleet, deployment
 from modelfleet.core.plan import read
-from modelfleet.core.start_deadline import BANDWIDTH_BYTES_S, ENGINE_S, start_deadline_s
+from modelfleet.core.start_deadline import BANDWIDTH_BYTES_S, ENGINE_S, FETCH_S, MOST_S, fetch_limit_s, start_deadline_s
 from planner_worlds import FACTS_405B, PlannedFleet, gpu_class, objective, planned
+from weight_worlds import COMMIT, fetching, planned_by, report
 
 FLOOR_S = 1800.0
 SLOW = {"ttft": "30s", "tpot": "200ms"}
@@ -19,6 +20,9 @@ SLOW = {"ttft": "30s", "tpot": "200ms"}
         pytest.param(810e9, None, ENGINE_S + 2 * 810e9 / BANDWIDTH_BYTES_S, id="a large one from a slow disk"),
         pytest.param(810e9, 10e9, FLOOR_S, id="the same from a fast one: the floor again"),
         pytest.param(810e9, 1e9, 2520.0, id="810 GB at 1 GB/s: 900 s and twice 810 s"),
+        pytest.param(10**400, None, MOST_S, id="a size that no float holds"),
+        pytest.param(810e9, 1e-6, MOST_S, id="a disk that would take years"),
+        pytest.param(-1, None, FLOOR_S, id="a size below zero"),
     ],
 )
 def test_the_deadline(checkpoint_bytes: float | None, bandwidth: float | None, deadline_s: float):
@@ -51,3 +55,19 @@ def test_a_bandwidth_that_is_stated_later_changes_no_plan_that_is_pinned():
 
 def test_where_nothing_is_predicted_the_floor_holds():
     assert limits_s(Fleet(deployment())) == FLOOR_S
+
+
+def test_where_nothing_is_predicted_the_size_that_the_job_read_counts():
+    fleet = planned_by(fetching(words=report(COMMIT, checkpoint_bytes=400 * 10**9)))
+    assert limits_s(fleet) == ENGINE_S + 2 * 400e9 / BANDWIDTH_BYTES_S
+
+
+@pytest.mark.parametrize(
+    ("start_s", "limit_s"),
+    [
+        pytest.param(1800.0, FETCH_S, id="a small model has a day"),
+        pytest.param(9000.0, 90_000.0, id="810 GB: ten times the start, so a fetch at 9 MB/s is in time"),
+    ],
+)
+def test_how_long_one_attempt_to_fetch_may_take(start_s: float, limit_s: float):
+    assert fetch_limit_s(start_s) == limit_s

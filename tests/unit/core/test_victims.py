@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from modelfleet.api.reasons import Reason
-from modelfleet.core.drain import LOOK_S, Terms, Work, first_to_leave, leave
+from modelfleet.core.drain import Terms, Work, first_to_leave, leave
 from modelfleet.core.failures import Failure
 from modelfleet.core.groups import alone
 from scenes import NEW, OFF, STARTING, old, pod
@@ -36,7 +36,7 @@ def test_victims_are_ordered_broken_old_least_work_least_warmth_most_freed_highe
     assert [replica.slot for replica in order] == [9, 8, 7, 6, 5, 3, 2, 4, 1, 0]
 
 
-TERMS = Terms(propagation_s=5.0, longest_s=60.0)
+TERMS = Terms(propagation_s=5.0)
 
 
 @pytest.mark.parametrize(
@@ -49,23 +49,9 @@ TERMS = Terms(propagation_s=5.0, longest_s=60.0)
         pytest.param(
             OFF,
             replace(TERMS, out_s={"u": 5.0}, work={"u": Work(in_flight=3)}),
-            "",
-            LOOK_S,
-            id="requests that are known to be in flight are waited for",
-        ),
-        pytest.param(
-            OFF,
-            replace(TERMS, out_s={"u": 60.0}, work={"u": Work(in_flight=3)}),
             "delete",
             None,
-            id="for no longer than the longest drain",
-        ),
-        pytest.param(
-            OFF,
-            replace(TERMS, out_s={"u": 5.0}, work={"u": Work(in_flight=0)}),
-            "delete",
-            None,
-            id="none is in flight: it need not be waited for",
+            id="what it answers then is the worker's to finish",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from builders import START
 from modelfleet.api.reasons import Reason
 from modelfleet.api.zero_status import ZeroState
 from modelfleet.core.activator import Answer, Waiting
+from modelfleet.core.beginning import Beginning
 from modelfleet.core.failures import Failure
 from modelfleet.core.groups import alone
 from modelfleet.core.pods import PodView
@@ -47,6 +48,11 @@ def moment(kept: Kept, *pods: PodView, **change: Any) -> Moment:
         counts=counted,
     )
     return replace(base, **change)
+
+
+def starts(**beginning: Any) -> PodView:
+    """A pod that starts and is so far."""
+    return pod(0, **STARTING, beginning=Beginning(**beginning))
 
 
 ARRIVED = {FIRST: Counts(arrivals=8, in_flight=0)}
@@ -204,6 +210,41 @@ YOUNG_WAKE = replace(WAKING, since=START - timedelta(seconds=30))
         ),
         pytest.param(
             moment(WAKING, pod(0, **STARTING), deadline_s=59.0, demand=ONE), "AtZero", 0, Slice.MAKE, id="stuck"
+        ),
+        pytest.param(
+            moment(WAKING, starts(fetches=True, fetch_since=START - MINUTE), deadline_s=59.0, demand=ONE),
+            "Waking",
+            2,
+            Slice.MAKE,
+            id="its weights come",
+        ),
+        pytest.param(
+            moment(WAKING, starts(fetches=True), deadline_s=59.0, demand=ONE),
+            "Waking",
+            2,
+            Slice.MAKE,
+            id="they are about to be tried again",
+        ),
+        pytest.param(
+            moment(WAKING, starts(fetches=True, fetch_since=START - MINUTE), deadline_s=59.0, fetch_s=59.0, demand=ONE),
+            "AtZero",
+            0,
+            Slice.MAKE,
+            id="they come for too long",
+        ),
+        pytest.param(
+            moment(WAKING, starts(fetched_at=START - MINUTE / 2), deadline_s=59.0, demand=ONE),
+            "Waking",
+            2,
+            Slice.MAKE,
+            id="they came half a minute ago",
+        ),
+        pytest.param(
+            moment(WAKING, starts(fetched_at=START - MINUTE), deadline_s=59.0, demand=ONE),
+            "AtZero",
+            0,
+            Slice.MAKE,
+            id="stuck with its weights",
         ),
         pytest.param(
             moment(WAKING, now=START + MINUTE), "AtZero", 0, Slice.MAKE, id="no room, and nobody waits any more"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from modelfleet_worker.fetch.evict import gigabytes
 
@@ -19,20 +20,24 @@ class Progress:
     """Counts bytes. Safe for several threads.
 
     fetch.json: {"state": "listing" | "waiting" | "fetching" | "done", "bytes", "totalBytes", "percent", "fetchedBytes",
-    "bytesPerSecond"}; `bytes` of the model are there, `fetchedBytes` of them came over the network in this start.
+    "bytesPerSecond", "checkedBytes"}; `bytes` of the model are there, `fetchedBytes` of them came over the network in
+    this start, and `checkedBytes` were read again for their checksums.
+
+    Whoever only asks takes no lock: one that writes may hang in a volume.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path, self._clock, self._lock = folder / FILE, clock, Lock()
-        self._state, self._bytes, self._total, self._fetched = "listing", 0, 0, 0
-        self._began_s = self._written_s = self._logged_s = clock()
+        self._state, self._bytes, self._total, self._fetched, self._checked = "listing", 0, 0, 0, 0
+        self._other: Any = None
+        self._began_s = self._written_s = self._logged_s = self._stirred_s = clock()
         self._write()
 
     def begin(self, there: int, total: int) -> None:
         """`there` of `total` bytes are on the disk already."""
         with self._lock:
             self._state, self._bytes, self._total = "fetching", there, total
-            self._began_s = self._logged_s = self._clock()
+            self._began_s = self._logged_s = self._stirred_s = self._clock()
             self._write()
 
     def moved(self, count: int) -> None:
@@ -40,12 +45,20 @@ class Progress:
         with self._lock:
             self._bytes += count
             self._fetched += max(count, 0)
-            now = self._clock()
+            now = self._stirred_s = self._clock()
             if now - self._written_s >= _WRITE_S:
                 self._write()
             if now - self._logged_s >= _LOG_S:
                 self._logged_s = now
                 _log.info("%s", self._line())
+
+    def checked(self, count: int) -> None:
+        """Bytes that came were looked at again."""
+        with self._lock:
+            self._checked += count
+            self._stirred_s = self._clock()
+            if self._stirred_s - self._written_s >= _WRITE_S:
+                self._write()
 
     def waits(self, other: Path) -> None:
         """Another pod of this node fetches the same; its numbers are in `other`."""
@@ -53,6 +66,8 @@ class Progress:
             try:
                 value = json.loads((other / FILE).read_text())
                 self._bytes, self._total = int(value["bytes"]), int(value["totalBytes"])
+                if value != self._other:
+                    self._other, self._stirred_s = value, self._clock()
             except (OSError, ValueError, KeyError, TypeError):
                 pass  # it has not said anything yet
             if self._state != "waiting":
@@ -73,8 +88,17 @@ class Progress:
     @property
     def there(self) -> tuple[int, int]:
         """Bytes on the disk, and of the whole."""
-        with self._lock:
-            return self._bytes, self._total
+        return self._bytes, self._total
+
+    @property
+    def silent_s(self) -> float:
+        """For how long no byte came or was checked, neither here nor where it is waited for."""
+        return self._clock() - self._stirred_s
+
+    @property
+    def state(self) -> str:
+        """What it does, as fetch.json says it."""
+        return self._state
 
     def shown_in(self, folder: Path) -> None:
         """Writes to `folder` too, where waiting pods look."""
@@ -92,6 +116,7 @@ class Progress:
             "percent": 100 * self._bytes // self._total if self._total else 0,
             "fetchedBytes": self._fetched,
             "bytesPerSecond": round(rate),
+            "checkedBytes": self._checked,
         }
         for path in (self._path, self._also):
             if path is not None:

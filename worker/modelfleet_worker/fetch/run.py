@@ -22,6 +22,7 @@ from modelfleet_worker.fetch.order import Order
 from modelfleet_worker.fetch.page import shown
 from modelfleet_worker.fetch.progress import FILE, Progress
 from modelfleet_worker.fetch.remote import FetchError, Listing, RemoteFile, Source, listing_digest
+from modelfleet_worker.fetch.silence import GiveUp, bounded
 from modelfleet_worker.fetch.store import Store, Waits, touch
 from modelfleet_worker.fetch.transfer import Job, Patience, StoppedError, fetch_file, unwritable
 from modelfleet_worker.fetch.wanted import wanted
@@ -33,7 +34,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Errand:
     """An order with what it needs besides: the user's credentials, who asks, where progress goes (a folder, and
-    a port for /metrics), and patience."""
+    a port for /metrics), and patience. `give_up` is called where it gets no further and nothing in it can end it: it
+    has to end the process. None: it is waited for."""
 
     order: Order
     secret: Mapping[str, str]
@@ -41,6 +43,7 @@ class Errand:
     runtime: Path
     port: int | None = None
     patience: Patience = field(default_factory=Patience)
+    give_up: GiveUp | None = None
 
 
 def fetch(errand: Errand) -> Failure | None:
@@ -83,7 +86,9 @@ def listed(source: Source, patience: Patience) -> Listing:
 def _fetch(errand: Errand) -> None:
     store = Store(errand.order.root)
     progress = Progress(errand.runtime)
-    with shown(progress, errand.port) if errand.port is not None else nullcontext():
+    page = shown(progress, errand.port) if errand.port is not None else nullcontext()
+    give_up, silent_s = errand.give_up, errand.patience.silent_s
+    with page, bounded(progress, silent_s, give_up) if give_up is not None else nullcontext():
         _fetch_into(errand, store, progress)
 
 
@@ -159,7 +164,8 @@ def _all(errand: Errand, source: Source, files: tuple[RemoteFile, ...], partial:
     def one(file: RemoteFile) -> None:
         part = partial / "parts" / sha256(file.path.encode()).hexdigest()[:32]
         target = partial / "files" / file.path
-        fetch_file(Job(source, file, part, target, errand.patience, progress.moved, unchecked.append, stop))
+        told = (progress.moved, progress.checked, unchecked.append)
+        fetch_file(Job(source, file, part, target, errand.patience, *told, stop))
 
     with ThreadPoolExecutor(_STREAMS) as pool:
         work = [pool.submit(one, file) for file in files]

@@ -22,7 +22,8 @@ Answer = TypeVar("Answer")
 class Patience:
     """How long a server is waited for. It is given up after `attempts` failures in a row without `floor_bytes` of
     progress; less than that in `window_s` is a stall too. Waits between attempts double from `backoff_s`. The whole
-    answer to a short question may take `answer_s`."""
+    answer to a short question may take `answer_s`. After `silent_s` in which no byte came or was checked, here or in
+    the pod that is waited for, the whole fetch is given up."""
 
     read_s: float = 30.0
     attempts: int = 6
@@ -30,6 +31,7 @@ class Patience:
     floor_bytes: int = 1 << 20
     window_s: float = 60.0
     answer_s: float = 120.0
+    silent_s: float = 1800.0
 
     def wait_s(self, asked_s: float, failures: int) -> float:
         """Seconds to wait after so many failures (from 0 on); longer where the server asks for it."""
@@ -82,7 +84,8 @@ class _Outcome:
 @dataclass(frozen=True)
 class Job:
     """A file and where it goes: `part` while it comes, `target` when it was checked. `moved` hears of bytes that came
-    (or, below zero, that have to come again); `verified` of a file without a checksum."""
+    (or, below zero, that have to come again), `checked` of those that were read again; `unchecked` of a file without a
+    checksum."""
 
     source: Source
     file: RemoteFile
@@ -90,6 +93,7 @@ class Job:
     target: Path
     patience: Patience
     moved: Callable[[int], None]
+    checked: Callable[[int], None]
     unchecked: Callable[[str], None]
     stop: Event
 
@@ -200,6 +204,7 @@ def _fault(job: Job, checksum: Checksum | None) -> str | None:
         with job.part.open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
+                job.checked(len(block))
         if digest.hexdigest() != checksum.value:
             return f"its {checksum.algorithm} is {digest.hexdigest()}, not {checksum.value}"
     return _tensors_fault(job) if job.file.path.endswith(SAFETENSORS) else None

@@ -25,6 +25,7 @@ from modelfleet.core.activator import DEAD_S, Answer, Waiting
 from modelfleet.core.groups import Replica
 from modelfleet.core.scaling.idle import Counts, begun_anew, idle_s
 from modelfleet.core.scaling.zero_kept import Failed, Kept
+from modelfleet.core.start_deadline import FETCH_S
 
 LOOK_S = 1.0
 """How often an answer of the activators is looked for while it is waited for."""
@@ -69,7 +70,8 @@ class Moment:
     replica is wanted. `wanted`: the replicas that all else asks for; `most`: the bound; `warm`: a schedule keeps
     replicas. `carries`: requests that one replica answers at a time, None where nothing tells. `counts`: by a replica's
     uid, of those that are known. `demand_s`: for how long an activator's entry has been as it is. `deadline_s`: how
-    long a wake may take. `stands_s`: how long a replica serves before the slice goes.
+    long a wake may take after its weights are there, and `fetch_s` one run of what fetches them. `stands_s`: how long a
+    replica serves before the slice goes.
     """
 
     kept: Kept
@@ -87,6 +89,7 @@ class Moment:
     demand_s: Mapping[str, float] = field(default_factory=dict)
     answer: Answer | None = None
     deadline_s: float = 2700.0
+    fetch_s: float = FETCH_S
     stands_s: float = 5.0
 
     @property
@@ -132,6 +135,16 @@ class Moment:
     def since_s(self) -> float:
         """How long the state is what it is."""
         return (self.now - self.kept.since).total_seconds() if self.kept.since else 0.0
+
+    @property
+    def starts_s(self) -> float:
+        """How long what was woken has had to start: since then, or since weights were there; 0 while some come."""
+        pods = [pod for replica in self.standing for pod in replica.pods]
+        runs = [pod.beginning.fetch_since or self.now for pod in pods if pod.beginning.fetches]
+        if any((self.now - since).total_seconds() < self.fetch_s for since in runs):
+            return 0.0
+        there = [at for pod in pods if (at := pod.beginning.fetched_at) is not None]
+        return max(0.0, min([self.since_s, *((self.now - at).total_seconds() for at in there)]))
 
     def turned(self, state: ZeroState, **change: Any) -> "Moment":
         """The same moment in another state, from now on."""
@@ -328,7 +341,7 @@ def _failure(m: Moment) -> Failed | None:
     lasting = [replica.failure for replica in m.standing if replica.hopeless and replica.failure is not None]
     if len(lasting) == len(m.standing):
         reason, message = str(lasting[0].reason), lasting[0].message
-    elif m.since_s >= m.deadline_s:
+    elif m.starts_s >= m.deadline_s:
         reason, message = "EngineStartTimeout", f"no replica came to serve within {m.deadline_s:.0f} s"
     else:
         return None
