@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, current_thread, main_thread
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from test_compiled import KEY, compiled, shelf
 
-from fetch_runs import HUB, files_of, run
+from fetch_runs import HUB, files_of, run, until
 from modelfleet_worker.compiled_store import Found
 from modelfleet_worker.fetch.evict import Room, make_room
 from modelfleet_worker.fetch.held import held
@@ -51,13 +50,6 @@ def store(order: Order) -> Store:
     made = Store(order.root)
     made.prepare()
     return made
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAITS_S
-    while not true():
-        assert time.monotonic() < deadline, "it never came to it"
-        time.sleep(0.005)
 
 
 def old(mark: Path) -> Path:

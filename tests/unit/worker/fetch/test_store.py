@@ -3,13 +3,12 @@
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fetch_runs import HUB, files_of, run
+from fetch_runs import HUB, files_of, run, until
 from modelfleet_worker.fetch.evict import Room, make_room
 from modelfleet_worker.fetch.held import held
 from modelfleet_worker.fetch.remote import FetchError
@@ -106,17 +105,10 @@ def test_a_served_model_is_marked_while_it_is_served(tmp_path: Path) -> None:
     store, long_ago = Store(order.root), time.time() - 9 * HOUR
     mark = store.mark("k1", "pod-1")
     with held(order, "pod-1", order.root / "use"):
-        _until(lambda: is_held(mark))
+        until(lambda: is_held(mark))
         os.utime(mark, (long_ago, long_ago))
         assert store.in_use("k1", time.time()), "the lock alone counts"
-    _until(lambda: not store.in_use("k1", time.time()))
-
-
-def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, "it never came to it"
-        time.sleep(0.005)
+    until(lambda: not store.in_use("k1", time.time()))
 
 
 def test_marks_of_pods_that_are_gone_are_taken_away_but_the_newest(store: Store) -> None:
