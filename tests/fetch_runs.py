@@ -69,6 +69,14 @@ def run(order: Order, **more: Any) -> Failure | None:
     return fetch(errand(order, **more))
 
 
+def until(true: Callable[[], bool]) -> None:
+    """Waits until it is true; fails after 20 s."""
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, "it never came to it"
+        time.sleep(0.005)
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     """A published model's files, without our manifest."""
     return {

@@ -24,19 +24,21 @@ USER, PASSWORD = "user", "right"
 @dataclass(frozen=True)
 class Fault:
     """What happens to one answer with content: it ends after `after` bytes by a reset, an orderly end, or silence of
-    `silent_s`; or it is a `status` with `headers` instead."""
+    `silent_s`; or it is a `status` with `headers` and `body` instead."""
 
     after: int = 0
     how: str = "reset"
     silent_s: float = 0.0
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b"no"
 
 
 @dataclass
 class Shelf:
     """What a server has and does. `faults` are used up one an answer, by the end of the path; `sent` is (path, first
-    byte, bytes sent) of every answer with content."""
+    byte, bytes sent) of every answer with content. `let_in` are the headers with a registry's tokens that are good now,
+    of `tokens` that it gave; with `worthless` none is."""
 
     files: dict[str, bytes]
     commit: str = COMMIT
@@ -50,6 +52,10 @@ class Shelf:
     asked: list[str] = field(default_factory=list)
     authorizations: set[str] = field(default_factory=set)
     bytes_per_s: float = 0.0
+    let_in: set[str] = field(default_factory=set)
+    tokens: int = 0
+    worthless: bool = False
+    on_refused: Callable[[], object] = lambda: None
     on_fault: Callable[[str], None] = lambda _: None
     lock: Any = field(default_factory=threading.Lock)
 
@@ -60,6 +66,15 @@ class Shelf:
                     self.on_fault(path)
                     return orders.pop(0)
         return None
+
+    def token(self) -> str:
+        """Another token of a registry."""
+        with self.lock:
+            self.tokens += 1
+            given = f"let-me-in-{self.tokens}"
+            if not self.worthless:
+                self.let_in.add(f"Bearer {given}")
+        return given
 
     def sent_bytes(self, path: str = "") -> int:
         """Bytes of content that were sent for paths that end so."""
@@ -124,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         """The file, or the range of it that is asked for, or the fault that was ordered."""
         fault = self.shelf.fault(path)
         if fault is not None and fault.status:
-            return self.say(fault.status, b"no", fault.headers)
+            return self.say(fault.status, fault.body, fault.headers)
         first, last, status = 0, len(body) - 1, 200
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         more: dict[str, str] = {}
@@ -259,8 +274,12 @@ class RegistryHandler(Handler):
             basic = self.headers.get("Authorization", "")
             if basic != "Basic dXNlcjpyaWdodA==":
                 return self.say(401, b"no", {})
-            return self.say_json({"token": "let-me-in"})
-        if self.shelf.private and self.headers.get("Authorization") != "Bearer let-me-in":
+            return self.say_json({"token": self.shelf.token(), "expires_in": 300})
+        fault = self.shelf.fault("/info") if "/manifests/" in url.path else None
+        if fault is not None:
+            return self.say(fault.status, fault.body, fault.headers)
+        if self.shelf.private and self.headers.get("Authorization") not in self.shelf.let_in:
+            self.shelf.on_refused()
             realm = f"http://{self.headers['Host']}/token"
             challenge = f'Bearer realm="{realm}",service="test",scope="repository:org/model:pull"'
             return self.say(401, b"no", {"WWW-Authenticate": challenge})

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,8 @@ class Holder:
         self._held.append(held)
         self._counts.held(1, len(tokens))
         if self._task is None:
-            self._task = asyncio.create_task(self._watch())
+            # Not in the context of the request just answered: each touch would count as one more of its sequences.
+            self._task = asyncio.create_task(self._watch(), context=Context())
 
     def _came_back(self, tokens: list[int]) -> None:
         for held in tuple(self._held):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 import httpx2
 
@@ -13,7 +14,17 @@ from modelfleet_worker.fetch.remote import Body, FetchError, TransientError
 
 _REDIRECTS = 5
 _LONGEST_WAIT_S = 120.0
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TRANSIENT = frozenset({408, 425, 429})
+_REMEDY = "Name a Secret with credentials that may read it in spec.model.credentialsSecretRef."
+_EXPIRED = b"<Code>ExpiredToken</Code>"
+
+
+class UnauthorizedError(FetchError):
+    """401. `challenge` is what the server asks for, in its words."""
+
+    def __init__(self, what: str, challenge: str) -> None:
+        super().__init__(Reason.CREDENTIALS_REFUSED, f"The server refuses {what} (HTTP 401).", _REMEDY)
+        self.challenge = challenge
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ def get(http: httpx2.Client, request: Request, offset: int, length: int | None) 
         headers["Range"] = f"bytes={offset}-" + (f"{offset + length - 1}" if length is not None else "")
     try:
         with http.stream("GET", request.url, headers=headers) as answer:
+            _check_lifetime(answer, request.what)
             check_status(answer, request.what)
             if answer.headers.get("content-encoding", "identity") != "identity":
                 raise TransientError(f"{request.what} was sent compressed, although that was not asked for")
@@ -84,13 +96,15 @@ def check_status(answer: httpx2.Response, what: str) -> None:
     status = answer.status_code
     if status in (200, 206):
         return
-    if status in (401, 403):
+    if status == 401:
+        raise UnauthorizedError(what, _challenge(answer))
+    if status == 403:
         raise refused(f"The server refuses {what} (HTTP {status})")
     if status in (404, 410):
         raise FetchError(
             Reason.MODEL_NOT_FOUND, f"The server has no {what} (HTTP {status}).", "Correct spec.model.source."
         )
-    if status in _TRANSIENT:
+    if status in _TRANSIENT or status >= 500:
         raise TransientError(f"{what}: the server answers HTTP {status}", _retry_after_s(answer))
     raise FetchError(
         Reason.FETCH_FAILED,
@@ -101,8 +115,23 @@ def check_status(answer: httpx2.Response, what: str) -> None:
 
 def refused(message: str) -> FetchError:
     """Credentials that are missing, wrong, or of somebody who may not."""
-    remedy = "Name a Secret with credentials that may read it in spec.model.credentialsSecretRef."
-    return FetchError(Reason.CREDENTIALS_REFUSED, f"{message}.", remedy)
+    return FetchError(Reason.CREDENTIALS_REFUSED, f"{message}.", _REMEDY)
+
+
+def _challenge(answer: httpx2.Response) -> str:
+    """Empty where another server than the one that was asked wants credentials: they are none of its business."""
+    asked = answer.history[0].url.host if answer.history else answer.url.host
+    return str(answer.headers.get("www-authenticate", "")) if answer.url.host == asked else ""
+
+
+def _check_lifetime(answer: httpx2.Response, what: str) -> None:
+    """Raises FetchError where temporary credentials are over: object stores say 400 and a code of theirs to that."""
+    if answer.status_code == 400 and _EXPIRED in b"".join(islice(_chunks(answer), 8)):
+        raise FetchError(
+            Reason.CREDENTIALS_REFUSED,
+            f"The temporary credentials for {what} are over (HTTP 400, ExpiredToken).",
+            "Write new ones into the Secret; they have to live as long as the fetch takes. It goes on where it was.",
+        )
 
 
 def _start(answer: httpx2.Response, offset: int) -> int:

@@ -8,9 +8,11 @@ import base64
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import httpx2
@@ -31,18 +33,21 @@ from modelfleet_worker.json_fields import parsed
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 _PATHS = ("org.cncf.model.filepath", "org.opencontainers.image.title")
 _MANIFEST_LIMIT_BYTES = 4 << 20  # the distribution specification's own
+_TOKEN_LIMIT_BYTES = 1 << 20
+_ASKED_S = 60.0
 _DIGEST = "sha256:[0-9a-f]{64}"
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Registry:
-    """One repository at a tag or digest. `secret` may hold username and password, or a .dockerconfigjson."""
+    """One repository at a tag or digest. `secret` may hold username and password, or a .dockerconfigjson. Several
+    threads may read at a time."""
 
     def __init__(self, location: str, reference: str, secret: Mapping[str, str], client: httpx2.Client) -> None:
         self._host, _, self._repository = location.partition("/")
         self._reference, self._http = reference, client
         self._basic = _credentials(self._host, secret)
-        self._authorization = ""
+        self._authorization, self._asking = "", Lock()
         # As everywhere with registries: only one on this machine is asked without TLS.
         scheme = "http" if self._host.rpartition(":")[0] in _LOCAL or self._host in _LOCAL else "https"
         host = "registry-1.docker.io" if self._host == "docker.io" else self._host
@@ -83,37 +88,52 @@ class Registry:
             kind = body.headers.get("content-type", "").partition(";")[0]
             if kind not in _MANIFESTS:
                 raise self._no_artifact(f"its manifest is {kind or 'of no stated type'}")
-            text = b""
-            for chunk in body.chunks:
-                text += chunk
-                if len(text) > _MANIFEST_LIMIT_BYTES:
-                    raise self._no_artifact("its manifest is larger than 4 MiB")
-            return text
+            text = _whole(body, _MANIFEST_LIMIT_BYTES)
+        if text is None:
+            raise self._no_artifact("its manifest is larger than 4 MiB")
+        return text
 
     @contextmanager
     def _get(self, request: http.Request, offset: int, length: int | None) -> Iterator[Body]:
-        if not self._authorization:
-            self._authorization = self._challenge()
-        given = {"Authorization": self._authorization} if self._authorization != "none" else {}
+        with ExitStack() as opened:
+            sent = self._authorization
+            try:
+                body = opened.enter_context(self._sent(request, sent, offset, length))
+            except http.UnauthorizedError as error:
+                refusal = error
+            else:
+                yield body
+                return
+            # Nothing was sent yet, or a token is over: those of Docker Hub and GitLab live for 300 s. Asked once more.
+            yield opened.enter_context(self._sent(request, self._renewed(sent, refusal), offset, length))
+
+    @contextmanager
+    def _sent(self, request: http.Request, authorization: str, offset: int, length: int | None) -> Iterator[Body]:
+        given = {"Authorization": authorization} if authorization else {}
         with http.get(self._http, replace(request, headers={**request.headers, **given}), offset, length) as body:
             yield body
 
-    def _challenge(self) -> str:
-        """The Authorization header that the registry asks for; "none" where it asks for none."""
+    def _renewed(self, sent: str, refusal: http.UnauthorizedError) -> str:
+        """The Authorization header to send after that one was refused. Threads that are refused at once share it; one
+        that is fed its token byte by byte is not waited for. Raises the refusal where no other is to be had."""
+        alone = self._asking.acquire(timeout=_ASKED_S)
         try:
-            answer = self._http.head(
-                f"{self._base}/manifests/{self._reference}", headers={"Accept": ", ".join(_MANIFESTS)}
-            )
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise TransientError(f"{self._where}: {http.said(error)}") from error
-        if answer.status_code != 401:
-            return "none"
-        challenge = answer.headers.get("www-authenticate", "")
-        if challenge.lower().startswith("basic"):
+            if self._authorization == sent:
+                self._authorization = self._allowed(refusal)
+            return self._authorization
+        finally:
+            if alone:
+                self._asking.release()
+
+    def _allowed(self, refusal: http.UnauthorizedError) -> str:
+        """The Authorization header that the registry asks for."""
+        if not refusal.challenge:
+            raise refusal
+        if refusal.challenge.lower().startswith("basic"):
             if not self._basic:
                 raise http.refused(f"The registry asks for credentials for {self._where}")
             return f"Basic {self._basic}"
-        asked = dict(re.findall('([a-z]+)="([^"]*)"', challenge))
+        asked = dict(re.findall('([a-z]+)="([^"]*)"', refusal.challenge))
         return f"Bearer {self._token(asked)}"
 
     def _token(self, asked: Mapping[str, str]) -> str:
@@ -125,11 +145,11 @@ class Registry:
         query = {key: asked[key] for key in ("service", "scope") if key in asked}
         headers = {"Authorization": f"Basic {self._basic}"} if self._basic else {}
         try:
-            answer = self._http.get(realm, params=query, headers=headers)
-            http.check_status(answer, f"a token for {self._where}")
-            found = answer.json()
+            url = str(httpx2.URL(realm).copy_merge_params(query))
+            with http.get(self._http, http.Request(url, f"a token for {self._where}", headers), 0, None) as body:
+                found = json.loads(_whole(body, _TOKEN_LIMIT_BYTES) or b"")
             return str(found.get("token") or found["access_token"])
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except httpx2.InvalidURL as error:
             raise TransientError(f"{self._where}: {http.said(error)}") from error
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise TransientError(f"the registry's token service gives no token for {self._where}") from error
@@ -140,6 +160,18 @@ class Registry:
             f"{self._where} is no artifact with a model's files: {why}.",
             "Push the files themselves: `oras push REGISTRY/REPOSITORY:TAG config.json model.safetensors …`.",
         )
+
+
+def _whole(body: Body, limit_bytes: int) -> bytes | None:
+    """A short answer; None if it is longer than that. Raises TransientError if it does not end."""
+    text, until = b"", time.monotonic() + _ASKED_S
+    for chunk in body.chunks:
+        text += chunk
+        if len(text) > limit_bytes:
+            return None
+        if time.monotonic() > until:
+            raise TransientError(f"the registry's answer is not whole within {_ASKED_S:g} s")
+    return text
 
 
 def _layer(layer: Mapping[str, Any]) -> tuple[str | None, RemoteFile]:

@@ -64,7 +64,7 @@ class Store:
     @contextmanager
     def locked(self, key: str, waits: "Waits | None" = None) -> Iterator[bool]:
         """The exclusive lock of a model. Without `waits` it gives False at once where another holds it."""
-        with (self.root / "locks" / key).open("a") as file:
+        with lockable(self.root / "locks" / key) as file:
             while not try_lock(file):
                 if waits is None:
                     yield False
@@ -76,7 +76,7 @@ class Store:
     @contextmanager
     def read_locked(self, key: str) -> Iterator[bool]:
         """The lock of a model that others read too, so that nobody takes it away; False where it is being written."""
-        with (self.root / "locks" / key).open("a") as file:
+        with lockable(self.root / "locks" / key) as file:
             yield try_lock(file, fcntl.LOCK_SH)
 
     def expect(self, key: str, size: int) -> None:
@@ -155,6 +155,12 @@ class Waits:
     poll_s: float = 0.5
 
 
+def lockable(path: Path) -> IO[bytes]:
+    """The file, made where it is missing, open for reading and for writing: NFS locks it shared only for one who may
+    read, and exclusively only for one who may write, and says EBADF to others (flock(2), NFS details)."""
+    return path.open("a+b")
+
+
 def try_lock(file: IO[Any], kind: int = fcntl.LOCK_EX) -> bool:
     """Whether the file's lock is ours now. Raises FetchError where the file system has no locks."""
     try:
@@ -171,12 +177,14 @@ def try_lock(file: IO[Any], kind: int = fcntl.LOCK_EX) -> bool:
 
 
 def is_held(mark: Path) -> bool:
-    """Whether a process holds the mark's lock."""
+    """Whether a process holds the mark's lock. That of a mark which is not ours to lock counts as held."""
     try:
-        with mark.open("rb") as file:
+        with mark.open("r+b") as file:
             return not try_lock(file)
     except FileNotFoundError:
         return False
+    except PermissionError:  # another user's, who alone takes it away
+        return True
 
 
 def touch(path: Path) -> None:

@@ -30,6 +30,7 @@ def fetched(dialect: Dialect, shelf: Shelf, root: Path, patience: Patience = HAS
         pytest.param([Fault(after=100_000, silent_s=1.5)], id="silence in the middle"),
         pytest.param([Fault(after=0, silent_s=1.5)], id="silence from the beginning", marks=pytest.mark.thorough),
         pytest.param([Fault(status=503), Fault(status=500)], id="errors of the server"),
+        pytest.param([Fault(status=520), Fault(status=507)], id="errors that a server numbers for itself"),
         pytest.param([Fault(status=429, headers={"Retry-After": "0.1"})], id="too many requests"),
     ],
 )
@@ -86,6 +87,24 @@ def test_a_refusal_in_the_middle_is_final(status: int, reason: str, tmp_path: Pa
     assert failure is not None
     assert failure.reason == reason
     assert len(shelf.faults[SHARD]) == 8, "it was asked again"
+
+
+def test_temporary_credentials_that_are_over_are_told_and_the_next_ones_go_on(tmp_path: Path) -> None:
+    expired = Fault(status=400, body=b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code></Error>")
+    shelf = STORE.shelf(model(), faults={SHARD: [Fault(after=200_000, how="end"), expired]})
+    failure = fetched(STORE, shelf, tmp_path / "store")
+    assert failure is not None
+    assert (failure.reason, "are over (HTTP 400, ExpiredToken)" in failure.message) == ("CredentialsRefused", True)
+    assert fetched(STORE, shelf, tmp_path / "store") is None
+    assert [first for path, first, _ in shelf.sent if path.endswith(SHARD)] == [0, 200_000]
+
+
+def test_a_hub_is_asked_anew_where_a_file_is_since_a_signed_address_may_be_over(tmp_path: Path) -> None:
+    shelf = HUB.shelf(model())
+    other = HUB.shelf(model(), faults={SHARD: [Fault(after=200_000)]})
+    with serving(HUB.handler, other) as elsewhere, serving(HUB.handler, shelf, sends_on=elsewhere) as address:
+        assert run(HUB.order(address, tmp_path / "store")) is None
+    assert len([path for path in shelf.asked if path.endswith(SHARD)]) == 2
 
 
 @pytest.mark.parametrize("dialect", ALL)

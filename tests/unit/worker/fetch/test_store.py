@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fetch_runs import HUB, files_of, run
+from fetch_runs import HUB, files_of, run, until
 from modelfleet_worker.fetch.evict import Room, make_room
 from modelfleet_worker.fetch.held import held
 from modelfleet_worker.fetch.remote import FetchError
-from modelfleet_worker.fetch.store import MARK_LIVES_S, Store, touch
+from modelfleet_worker.fetch.store import MARK_LIVES_S, Store, is_held, touch
 from weight_servers import model, serving
 
 HOUR = 3600.0
@@ -105,9 +105,10 @@ def test_a_served_model_is_marked_while_it_is_served(tmp_path: Path) -> None:
     store, long_ago = Store(order.root), time.time() - 9 * HOUR
     mark = store.mark("k1", "pod-1")
     with held(order, "pod-1", order.root / "use"):
+        until(lambda: is_held(mark))
         os.utime(mark, (long_ago, long_ago))
         assert store.in_use("k1", time.time()), "the lock alone counts"
-    assert not store.in_use("k1", time.time())
+    until(lambda: not store.in_use("k1", time.time()))
 
 
 def test_marks_of_pods_that_are_gone_are_taken_away_but_the_newest(store: Store) -> None:
