@@ -31,7 +31,7 @@ def _hasten() -> None:
 
 def one_api_server(config: Any) -> bool:
     """Whether every step is told to the same API server. False for a vLLM that does not say."""
-    return getattr(config.parallel_config, "_api_process_count", 0) == 1
+    return getattr(getattr(config, "parallel_config", None), "_api_process_count", 0) == 1
 
 
 def hastened(plain: Callable[[Any, Any], AbstractContextManager[Any]]) -> Callable[[Any, Any], Any]:

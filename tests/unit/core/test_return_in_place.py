@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from builders import READY, accelerator_class, condition, manual, merged
+from builders import accelerator_class, condition, is_ready, manual, merged
 from modelfleet.core.revisions import HISTORY_LIMIT
 from modelfleet.core.stage import Stage
 from zero_site import Site, to_zero
@@ -59,7 +59,7 @@ def run(stage: Stage, steps: int = 12) -> None:
 
 
 def serving(stage: Stage) -> list[str]:
-    pods = [pod for pod in stage.pods() if READY["conditions"][-1] in pod["status"].get("conditions", ())]
+    pods = [pod for pod in stage.pods() if is_ready(pod)]
     return [pod["spec"]["containers"][0]["image"] for pod in pods]
 
 
