@@ -19,7 +19,7 @@ from benchmarks.goodput.docs_section import write
 from benchmarks.overhead import engines, figures, load, section
 
 _SHAPES = (load.Shape(streams=8, tokens=2000), load.Shape(streams=32, tokens=2000))
-_SECONDS = float(os.environ.get("BENCH_OVERHEAD_SECONDS", "800"))
+_SECONDS = float(os.environ.get("BENCH_OVERHEAD_SECONDS", "600"))
 """For each shape. With 0 no engine is started, and only what each layer takes alone is shown."""
 
 _PROCESSORS = len(os.sched_getaffinity(0))
