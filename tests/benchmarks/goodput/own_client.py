@@ -12,6 +12,9 @@ import aiohttp
 from worker_process import NAME
 
 
+_IDLE_S = 2.0  # the server closes idle connections after 5 s, and may do so as a request is sent
+
+
 @dataclass
 class Seen:
     """One request as its client saw it. `ending`: finished, refused, aborted (by us), failed."""
@@ -46,7 +49,7 @@ def wishes(prefix: str, count: int, rate_rps: float, *, seed: int) -> list[Wish]
 async def send_all(port: int, asked: Sequence[Wish]) -> list[Seen]:
     """Sends each at its time."""
     timeout = aiohttp.ClientTimeout(total=600)
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", timeout=timeout, connector=connector) as session:
         start_s = time.monotonic()
 
