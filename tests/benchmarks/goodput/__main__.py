@@ -56,6 +56,7 @@ async def measure(folder: Path, write: Callable[[dict[str, Any]], None]) -> dict
                 try:
                     results["runs"].append(await _run(worker, folder, referee, load))
                 except RuntimeError as error:  # one that needs what this machine does not reach is no end of the others
+                    print(f"{referee[0]} did not run: {error}", flush=True)
                     results["notRun"].append(f"{referee[0]}: {str(error)[-300:]}")
                     break
                 results["loadAverage"] = os.getloadavg()[0]

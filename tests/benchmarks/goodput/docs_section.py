@@ -26,8 +26,8 @@ def goodput(results: Mapping[str, Any]) -> list[str]:
         "## Goodput counters against referees",
         "`make bench-goodput`: one real engine behind the supervisor. Each referee counts, by its own clock, the"
         " requests that kept both limits;",
-        f"our counters are read from port 8001. Poisson arrivals, prompts of 360 to 3240 tokens. Load average of the"
-        f" machine at the end: {results['loadAverage']:.1f}.",
+        "our counters are read from port 8001. Poisson arrivals, prompts of 1800 tokens on average, a model of eight"
+        f" layers. Load average of the machine at the end: {results['loadAverage']:.1f}.",
         "",
         "| referee | requests/s | limits ttft / tpot, ms | sent | good, referee | good, ours | difference of sent"
         " | requests judged differently | first token later at the client, ms, median / p95 |",

@@ -11,7 +11,6 @@ import aiohttp
 
 from worker_process import NAME
 
-
 _IDLE_S = 2.0  # the server closes idle connections after 5 s, and may do so as a request is sent
 
 
