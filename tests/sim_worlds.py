@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from modelfleet.cli.cases import asked
+from modelfleet.cli.models import lookup
+from modelfleet.sim.capacity import Promise
 from modelfleet.sim.engine import Engine, EngineSpec
 from modelfleet.sim.fleet import Observation, ReplicaView, Site
 from modelfleet.sim.pace import Line, Pace
 from modelfleet.sim.requests import Outcome, Request
+from modelfleet.sim.shapes import Regime, shaped
+from modelfleet.sim.world import Setting, World, build
 
 STEP_S = 0.010
 PROMPT_TOKEN_S = 0.0001
@@ -33,6 +38,15 @@ SITE = Site(
     cold_start_s=60.0,
     jitter=0.0,
 )
+
+
+def of_bursts() -> World:
+    """A small model on a small card under bursts that outrun its cold start."""
+    case = asked({"model": "meta-llama/Llama-3.1-8B-Instruct", "class": "l40s", "tp": "1"}, lookup()).case
+    case = replace(case, setup=replace(case.setup, sequence_cap=256))
+    trace = shaped("burst:1-14,5m", Regime(input_tokens=1000, output_tokens=100), 0.2, 1)
+    promise = Promise(ttft_s=2.0, tpot_s=0.050, share=0.99)
+    return build(case, trace, Setting(promise=promise, cold_start_s=180.0, max_replicas=8))
 
 
 def served(spec: EngineSpec, requests: Sequence[Request]) -> tuple[list[Outcome], Engine, float]:

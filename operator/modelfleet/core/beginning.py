@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from modelfleet.core import raw
-from modelfleet.core.failures import fetch_status, worker_status
+from modelfleet.core.failures import fetch_status, is_fetched, worker_status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Beginning:
 def beginning(pod: Any) -> Beginning:
     """Of a raw pod."""
     fetch, worker = fetch_status(pod), worker_status(pod)
-    fetched = raw.integer(fetch, "state", "terminated", "exitCode", default=-1) == 0
+    fetched = is_fetched(pod)
     tried = any(raw.mapping(fetch, *where) for where in _TRIED)
     return Beginning(
         fetches=tried and not fetched,

@@ -112,7 +112,7 @@ def pod_failure(pod: Any) -> Failure | None:
     """The failure of a pod that is not Ready; None while nothing has gone wrong."""
     if raw.text(pod, "status", "phase") in ("Failed", "Succeeded"):
         return _ended(pod)
-    container = _fetching(pod) or worker_status(pod)
+    container = worker_status(pod) if is_fetched(pod) else fetch_status(pod) or worker_status(pod)
     return _waiting(pod, container) or _terminated(container)
 
 
@@ -140,11 +140,9 @@ def fetch_status(pod: Any) -> Mapping[str, Any]:
     return next((status for status in statuses if status.get("name") == FETCH_CONTAINER), {})
 
 
-def _fetching(pod: Any) -> Mapping[str, Any]:
-    """The same while the worker waits for it; else empty."""
-    found = fetch_status(pod)
-    done = raw.integer(found, "state", "terminated", "exitCode", default=-1) == 0
-    return {} if done else found
+def is_fetched(pod: Any) -> bool:
+    """That container ended well."""
+    return raw.integer(fetch_status(pod), "state", "terminated", "exitCode", default=-1) == 0
 
 
 def _ended(pod: Any) -> Failure:

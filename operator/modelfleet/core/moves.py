@@ -20,7 +20,7 @@ from modelfleet.core.placement.supplies import buys
 from modelfleet.core.placing import Placing, barred_nodes, decide_placing, elsewhere, has_room_without, lacking
 from modelfleet.core.plan import Plan
 from modelfleet.core.revisions import Revision, blocked
-from modelfleet.core.rollout import Outlook, Step, Way, hold
+from modelfleet.core.rollout import Outlook, Step, Way, hold, is_outdated
 from modelfleet.core.snapshot import World
 from modelfleet.core.warmth import Warmth
 
@@ -98,10 +98,11 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
 
 def _outlook(ground: Ground, course: Course, site: Site, life: Life) -> Outlook | None:
     """What is known of room for one more replica; None where none is replaced."""
+    goal = course.goal.name
     cordoned = on_cordoned_nodes(ground.world.cluster, site.fleet)
-    if not (cordoned or ground.slow or any(replica.revision != course.goal.name for replica in site.fleet)):
+    if not (cordoned or ground.slow or any(each.revision != goal for each in site.fleet)):
         return None
-    old = [replica for replica in site.fleet if _is_old(ground, course, replica)]
+    old = [each for each in site.fleet if is_outdated(each, goal, ground.slow, paused=course.paused)]
     bought = {pool.goal.name: pool.goal.plan for pool in site.pools if pool.kind is not None and buys(pool.kind)}
     return Outlook(
         short=lacking(site, old, life.unbrought),
@@ -110,13 +111,6 @@ def _outlook(ground: Ground, course: Course, site: Site, life: Life) -> Outlook 
         unbrought=frozenset(name for name, plan in bought.items() if plan.class_name in life.unbrought),
         known=site.cluster is not None,
     )
-
-
-def _is_old(ground: Ground, course: Course, replica: Replica) -> bool:
-    """It is replaced, and what it holds may be used then."""
-    if replica.uid in ground.slow or replica.revision is None:
-        return True
-    return replica.revision != course.goal.name and not course.paused
 
 
 def _step(site: Site, later: Later, outlook: Outlook | None, take: Take) -> tuple[Step, Later, Placing]:

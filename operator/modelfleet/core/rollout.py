@@ -21,7 +21,7 @@ the others are current. `surge` may be above `n` while old ones live, and `missi
 | the rollout is paused | no revision is old: what runs stays, and what is missing is made of `revision` |
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -84,9 +84,14 @@ class Scene:
 
     def is_old(self, replica: Replica) -> bool:
         """Whether it is to be replaced."""
-        if replica.uid in self.moving | self.slow or replica.revision is None:
-            return True
-        return replica.revision != self.revision and not self.paused
+        return replica.uid in self.moving or is_outdated(replica, self.revision, self.slow, paused=self.paused)
+
+
+def is_outdated(replica: Replica, revision: str, slow: Collection[str], *, paused: bool) -> bool:
+    """Whether it is replaced wherever it stands, so that what it holds may be used then."""
+    if replica.uid in slow or replica.revision is None:
+        return True
+    return replica.revision != revision and not paused
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,10 @@ from modelfleet.api import names
 from modelfleet.core import raw
 from modelfleet.core.children import Children
 from modelfleet.core.cold_start import reading_of
+from modelfleet.core.failures import is_fetched
 from modelfleet.core.groups import Replica
 from modelfleet.core.kept import entry, state_of
-from modelfleet.core.placement.kept_on import Kept, fetched_into
+from modelfleet.core.placement.kept_on import Kept
 from modelfleet.core.placement.want import Warm
 from modelfleet.core.plan import Place, Plan
 from modelfleet.core.pods import PodView
@@ -58,7 +59,7 @@ def decide_warmth(world: World, children: Children, fleet: tuple[Replica, ...], 
     living: set[str] = set()
     for one in (pod for replica in fleet for pod in replica.pods):
         plan, pod = plans.get(one.revision or ""), children.pods.get(one.name, {})
-        if plan is None or not one.placed or not one.node or not _on_node(plan) or not fetched_into(pod):
+        if plan is None or not one.placed or not one.node or not _on_node(plan) or not is_fetched(pod):
             continue
         living.add(one.node)
         found[one.node] = _seen(found.get(one.node), one, plan, world, timedelta(seconds=age_s / _LOOKS))

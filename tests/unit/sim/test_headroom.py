@@ -4,24 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from modelfleet.cli.cases import asked
 from modelfleet.cli.main import main
-from modelfleet.cli.models import lookup
-from modelfleet.sim.capacity import Promise
 from modelfleet.sim.contest import rules, scored
 from modelfleet.sim.fleet import Fleet
 from modelfleet.sim.headroom import headroom
-from modelfleet.sim.shapes import Regime, shaped
-from modelfleet.sim.world import Setting, World, build
+from modelfleet.sim.world import World
+from sim_worlds import of_bursts
 
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    case = asked({"model": "meta-llama/Llama-3.1-8B-Instruct", "class": "l40s", "tp": "1"}, lookup()).case
-    case = replace(case, setup=replace(case.setup, sequence_cap=256))
-    trace = shaped("burst:1-14,5m", Regime(input_tokens=1000, output_tokens=100), 0.2, 1)
-    promise = Promise(ttft_s=2.0, tpot_s=0.050, share=0.99)
-    return build(case, trace, Setting(promise=promise, cold_start_s=180.0, max_replicas=8))
+    return of_bursts()
 
 
 def _share(world: World, replicas: int) -> float:

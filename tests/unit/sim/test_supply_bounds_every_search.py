@@ -4,19 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from modelfleet.cli.cases import asked
 from modelfleet.cli.main import main
-from modelfleet.cli.models import lookup
 from modelfleet.cli.simulate_text import document
 from modelfleet.sim import contest
-from modelfleet.sim.capacity import Promise
 from modelfleet.sim.contest import best_static
 from modelfleet.sim.fleet import Fleet
 from modelfleet.sim.headroom import headroom
 from modelfleet.sim.requests import Request
-from modelfleet.sim.shapes import Regime, shaped
-from modelfleet.sim.world import Setting, World, build
-from sim_worlds import SITE, Always
+from modelfleet.sim.world import World
+from sim_worlds import SITE, Always, of_bursts
 
 SCARCE = ["--shape", "burst:1-14,5m", "--hours", "0.1", "--lengths", "1000:100", "--supply", "2", "--min-replicas", "2"]
 MODEL = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--class", "l40s"]
@@ -24,11 +20,7 @@ MODEL = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--class", "l40s"]
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    case = asked({"model": "meta-llama/Llama-3.1-8B-Instruct", "class": "l40s", "tp": "1"}, lookup()).case
-    case = replace(case, setup=replace(case.setup, sequence_cap=256))
-    trace = shaped("burst:1-14,5m", Regime(input_tokens=1000, output_tokens=100), 0.2, 1)
-    promise = Promise(ttft_s=2.0, tpot_s=0.050, share=0.99)
-    return build(case, trace, Setting(promise=promise, cold_start_s=180.0, max_replicas=8))
+    return of_bursts()
 
 
 def bounded(world: World, *, low: int = 1, supply: int | None = None) -> World:

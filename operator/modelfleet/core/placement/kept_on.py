@@ -4,14 +4,13 @@ Anybody who may write pods of a namespace can say so for it, and moves nothing b
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from modelfleet.api import names
 from modelfleet.core import raw
+from modelfleet.core.failures import fetch_status, is_fetched
 
 _MOST = 64  # keys of a kind; a worker tells at most 50
 
@@ -25,16 +24,11 @@ class Kept:
     compiled: frozenset[str]
 
 
-def fetched_into(pod: Any) -> bool:
-    """The pod's fetch ended well."""
-    return raw.integer(_fetch(pod), "state", "terminated", "exitCode", default=-1) == 0
-
-
 def told_by(pod: Any) -> Kept | None:
     """What the pod's fetch found when it was done; None where it says nothing."""
-    ended = raw.mapping(_fetch(pod), "state", "terminated")
+    ended = raw.mapping(fetch_status(pod), "state", "terminated")
     at, text = raw.instant(ended, "finishedAt"), raw.text(ended, "message")
-    if at is None or not text or raw.integer(ended, "exitCode", default=-1) != 0:
+    if at is None or not text or not is_fetched(pod):
         return None
     listed = _listed(text)
     return Kept(at, *listed) if listed is not None else None
@@ -54,8 +48,3 @@ def _listed(text: str) -> tuple[frozenset[str], frozenset[str]] | None:
 
 def _keys(value: Any) -> frozenset[str]:
     return frozenset(str(each)[:64] for each in value[:_MOST]) if isinstance(value, list) else frozenset()
-
-
-def _fetch(pod: Any) -> Mapping[str, Any]:
-    statuses = raw.items(pod, "status", "initContainerStatuses")
-    return next((each for each in statuses if each.get("name") == names.FETCH_CONTAINER), {})
