@@ -10,7 +10,7 @@ from modelfleet.core.scaling.memory import LEARN_S, with_starts
 from modelfleet.core.scaling.observed import Tally
 from modelfleet.core.scaling.policy import Memory, Sample, Terms
 from modelfleet.core.scaling.terms import MOST_REPLICAS, cold_start_s
-from modelfleet.core.scaling.weighing import Inputs, Limit, Weighed, clipped, weigh
+from modelfleet.core.scaling.weighing import MOVING, Inputs, Limit, Weighed, clipped, spare_while_moving, weigh
 from modelfleet.sim.fleet import Observation
 from modelfleet.sim.requests import End
 
@@ -31,6 +31,7 @@ class Ours:
         self._memory = Memory()
         self._tally = Tally()
         self._current: int | None = None
+        self._begun = 0
         self._input_mean = 0.0
         self._waiting = 0
         self._starts_s: tuple[float, ...] = ()
@@ -40,11 +41,13 @@ class Ours:
         """The decision on what is seen; where no replica serves nobody says anything, and the number stays."""
         if self._current is None:
             self._current, _ = clipped(seen.provisioned, self._lows, self._highs)
+            self._begun = self._current
         self._tally += self._counted(seen)
         self._starts_s = with_starts(self._starts_s, seen.starts_s)
         if not seen.replicas:
             return self._current
         waiting = sum(one.waiting for one in seen.replicas)
+        keep, spare = self._keep(seen, waiting, self._current)
         inputs = Inputs(
             sample=self._sample(seen, waiting),
             terms=replace(
@@ -53,7 +56,8 @@ class Ours:
             current=self._current,
             lows=self._lows,
             highs=self._highs,
-            keep=self._keep(seen, waiting),
+            keep=keep,
+            spare=spare,
         )
         self.last, self._memory = weigh(inputs, self._memory)
         self._tally, self._waiting, self._current = Tally(), waiting, self.last.replicas
@@ -92,12 +96,13 @@ class Ours:
             waiting=waiting,
         )
 
-    def _keep(self, seen: Observation, waiting: int) -> str:
-        """Why no replica may leave now; empty where one may."""
-        if seen.pending_s or seen.draining:
-            return "replicas are starting or ending"
+    def _keep(self, seen: Observation, waiting: int, current: int) -> tuple[str, int]:
+        """Why no replica may leave now; empty where one may. And how many may nonetheless."""
         if waiting > max(self._waiting, len(seen.replicas)):
-            return "requests pile up"
-        if seen.now_s < LEARN_S:
-            return f"the load is known for less than {LEARN_S / 60:.0f} minutes"
-        return ""
+            return "requests pile up", 0
+        learns = seen.now_s < LEARN_S
+        if seen.pending_s or seen.draining:
+            return MOVING, spare_while_moving(current, len(seen.replicas), self._begun if learns else 0)
+        if learns:
+            return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
+        return "", 0

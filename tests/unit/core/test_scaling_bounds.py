@@ -25,7 +25,7 @@ from modelfleet.core.scaling.weighing import Limit, weigh
 from scaling_ticks import AT, inputs
 
 _KEYS = (
-    *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "learnsUntil_s", "shown", "changes", "findings"),
+    *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "begun", "learnsUntil_s", "shown", "changes", "findings"),
     *("ledger", "version", "base", "rows", "shared", "history", "bins", "slots", "log_margin", "last_s", "needs"),
     *("at", "inputs", "reason", "fault", "about", "sentence", "at_s", "terms", "lows", "highs", "keep"),
 )
@@ -35,15 +35,17 @@ _LOADS = st.lists(st.integers(0, 400), min_size=1, max_size=40)
 
 
 @settings(max_examples=60, deadline=None)
-@given(_LOADS, st.integers(1, 5), st.integers(5, 30), st.booleans())
-def test_bounds_hold_and_there_is_a_reason_whatever_the_load(loads: list[int], low: int, high: int, kept: bool) -> None:
+@given(_LOADS, st.integers(1, 5), st.integers(5, 30), st.booleans(), st.integers(0, 5))
+def test_bounds_hold_and_there_is_a_reason_whatever_the_load(
+    loads: list[int], low: int, high: int, kept: bool, spare: int
+) -> None:
     memory, current = Memory(), low
     for number, arrivals in enumerate(loads):
         tick = inputs(number * 5.0, arrivals, current, low, high, keep="something moves" if kept else "")
-        weighed, memory = weigh(tick, memory)
+        weighed, memory = weigh(replace(tick, spare=spare), memory)
         assert low <= weighed.replicas <= high
         assert weighed.detail
-        assert not kept or weighed.replicas >= current
+        assert not kept or weighed.replicas >= current - spare
         assert (weighed.reason is ScalingReason.STEADY) == (weighed.replicas == current)
         current = weighed.replicas
 

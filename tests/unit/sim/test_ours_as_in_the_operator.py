@@ -83,6 +83,28 @@ def test_none_leaves_while_one_starts_or_drains(moving: dict[str, int], replicas
     assert played(steps)[-1] == replicas
 
 
+def spike(begins: int, *, then_pending: int) -> list[Step]:
+    """Two serve; for half a minute six times as much comes, and then what came before it, while those that were wanted
+    for it start."""
+    calm, high = Step(count=10, serving=2), Step(count=60, serving=2)
+    return [*[calm] * begins, *[high] * 6, *[replace(calm, pending=then_pending)] * 20]
+
+
+@pytest.mark.parametrize("begins", [pytest.param(130, id="known"), pytest.param(60, id="in the first ten minutes")])
+def test_what_starts_for_a_load_that_is_over_leaves_and_what_serves_stays(begins: int) -> None:
+    wishes = played(spike(begins, then_pending=3))
+
+    assert max(wishes) >= 5
+    assert 2 <= wishes[-1] < max(wishes)
+
+
+def test_of_what_was_there_at_the_beginning_none_leaves_while_it_starts_and_the_load_is_not_known() -> None:
+    """A new fleet is as large as the declared load needs: the first to serve has not seen that load yet."""
+    coming = [Step(count=1, serving=1, pending=5)] * 100
+
+    assert set(played(coming)) == {6}
+
+
 def test_none_leaves_in_the_first_ten_minutes_in_which_the_load_is_not_known() -> None:
     wishes = played([Step(count=1, serving=6)] * 125)
 
@@ -153,6 +175,8 @@ def story() -> Iterator[Step]:
     yield Step(count=240, serving=5, tokens=1300, starts_s=(95.0, 105.0, 100.0))
     yield from [Step(count=240, serving=5, tokens=1300, late=6)] * 20
     yield from [Step(count=40, serving=5, draining=number > 60 and number % 12 < 9) for number in range(110)]
+    yield from [Step(count=420, serving=5)] * 4
+    yield from [Step(count=40, serving=5, pending=2)] * 30
 
 
 def operator(steps: list[Step], template: Case) -> list[int]:

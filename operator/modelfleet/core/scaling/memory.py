@@ -72,9 +72,9 @@ class Finding:
 class Kept:
     """`replicas` are decided; `shown` says why; `changes` are the last ones, the newest last. `slow` is the replica
     that is replaced, or was the last time; `late` says that requests are late without a load; `given` and `got` are
-    replicas that went to or came from another model. None leaves before `learns_until_s`, by the policy's clock,
-    because the load was not known. `at_zero_since`: nobody has served since, because nobody asked; what that did to the
-    load the policy is not told yet.
+    replicas that went to or came from another model. None of the `begun` at the beginning leaves before
+    `learns_until_s`, by the policy's clock, because the load was not known. `at_zero_since`: nobody has served since,
+    because nobody asked; what that did to the load the policy is not told yet.
 
     Of this process alone: `rested_s` is how long that was, once a replica serves; `suspect` may be a slow replica,
     looked for at `searched_s`; `starting` are replicas whose start is watched; `offset_s` takes its clock to the
@@ -91,6 +91,7 @@ class Kept:
     starts_s: tuple[float, ...] = ()
     input_mean: float = 0.0
     evidence: int = 0
+    begun: int = 0
     learns_until_s: float = 0.0
     at_zero_since: datetime | None = None
     rested_s: float = 0.0
@@ -173,6 +174,7 @@ def dumped(kept: Kept) -> dict[str, Any]:
         "starts_s": list(kept.starts_s),
         "inputMean": round(kept.input_mean, 1),
         "evidence": kept.evidence,
+        "begun": kept.begun,
         "learnsUntil_s": round(kept.learns_until_s, 3),
         **({_AT_ZERO_SINCE: kept.at_zero_since.isoformat()} if kept.at_zero_since is not None else {}),
         "shown": _of_change(kept.shown) if kept.shown else None,
@@ -221,6 +223,7 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         starts_s=starts,
         input_mean=max(0.0, mean or 0.0),
         evidence=max(0, raw.integer(stored, "evidence")),
+        begun=raw.integer(stored, "begun", default=replicas),
         learns_until_s=learns_until_s,
         at_zero_since=raw.instant(stored, _AT_ZERO_SINCE),
         slow=_finding(stored, Fault.SLOW_REPLICA, clock_s),

@@ -32,7 +32,7 @@ from modelfleet.core.scaling.policy import Sample
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.scaling.schedule import in_force, next_change_s
 from modelfleet.core.scaling.terms import cold_start_s, terms_of
-from modelfleet.core.scaling.weighing import Inputs, Limit, Weighed, clipped
+from modelfleet.core.scaling.weighing import MOVING, Inputs, Limit, Weighed, clipped, spare_while_moving
 
 TICK_S = 4.0
 """Decisions are made at most so often: a little less than the interval of looking at workers."""
@@ -61,6 +61,11 @@ class Seats:
     starting: frozenset[str] = frozenset()
     starts_s: Mapping[str, float] = field(default_factory=dict)
     present: frozenset[str] = frozenset()
+
+    @property
+    def served(self) -> int:
+        """Replicas that serve, or did before they began again."""
+        return len(self.serving) + len(self.pending_s) - len(self.starting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,13 +150,15 @@ def _decided(case: Case, kept: Kept, seen: Seen, clock_s: float) -> Kept:
         waiting=seen.waiting,
         rested_s=kept.rested_s,
     )
+    keep, spare = _keep(case, kept, seen, clock_s)
     inputs = Inputs(
         sample=sample,
         terms=replace(terms, knee_of=case.knee_of),
         current=kept.replicas,
         lows=lows,
         highs=highs,
-        keep=_keep(case, kept, seen, clock_s),
+        keep=keep,
+        spare=spare,
     )
     weighed, ledger = kept.ledger.decide(cut(inputs), case.now)
     weighed = _with_what_leaves(case, kept, weighed)
@@ -230,7 +237,7 @@ def _begun(case: Case) -> Kept:
     change = Change(
         at=case.now, before=first, to=first, reason=ScalingReason.STEADY, detail=f"the beginning: {how}", bound=bound
     )
-    return replace(stored or Kept(replicas=first, learns_until_s=LEARN_S), replicas=first, shown=change)
+    return replace(stored or Kept(replicas=first, learns_until_s=LEARN_S), replicas=first, begun=first, shown=change)
 
 
 def _look(case: Case, kept: Kept) -> Look:
@@ -290,17 +297,18 @@ def _input_mean(kept: Kept, total: Tally) -> float:
     return kept.input_mean + weight * (mean - kept.input_mean)
 
 
-def _keep(case: Case, kept: Kept, seen: Seen, clock_s: float) -> str:
-    """Why no replica may leave now: one cause at a time; empty where one may."""
+def _keep(case: Case, kept: Kept, seen: Seen, clock_s: float) -> tuple[str, int]:
+    """Why no replica may leave now: one cause at a time; empty where one may. And how many may nonetheless."""
     if seen.silent:
-        return f"{len(seen.silent)} of {seen.serving} serving replicas say nothing"
-    if case.seats.moving:
-        return "replicas are starting or ending"
+        return f"{len(seen.silent)} of {seen.serving} serving replicas say nothing", 0
     if seen.waiting > max(kept.waiting, seen.serving):
-        return "requests pile up"
-    if clock_s < kept.learns_until_s:
-        return f"the load is known for less than {LEARN_S / 60:.0f} minutes"
-    return ""
+        return "requests pile up", 0
+    learns = clock_s < kept.learns_until_s
+    if case.seats.moving:
+        return MOVING, spare_while_moving(kept.replicas, case.seats.served, kept.begun if learns else 0)
+    if learns:
+        return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
+    return "", 0
 
 
 def _without_data(case: Case, kept: Kept) -> Kept:

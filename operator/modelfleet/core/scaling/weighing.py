@@ -22,7 +22,8 @@ class Inputs:
     """What a decision depends on besides the policy's memory.
 
     `current` replicas were decided before. `lows` and `highs` are the bounds; where they contradict each other, the
-    least of `highs` wins. `keep` says why none may leave now, empty where they may.
+    least of `highs` wins. `keep` says why none may leave now, empty where they may; `spare` of `current` may leave
+    nonetheless.
     """
 
     sample: Sample
@@ -31,6 +32,22 @@ class Inputs:
     lows: tuple[Limit, ...]
     highs: tuple[Limit, ...]
     keep: str = ""
+    spare: int = 0
+
+    @property
+    def stay(self) -> int:
+        """Below, nothing that the load says takes the number."""
+        return self.current - self.spare if self.keep else 0
+
+
+MOVING = "replicas are starting or ending"
+"""Why none that serves may leave then: one change is seen through before the next."""
+
+
+def spare_while_moving(current: int, served: int, least: int) -> int:
+    """Of `current` replicas those that have not served yet, beyond `least`: what was wanted of a load that did not come
+    is not waited for. `served` serve, or did before they began again."""
+    return max(0, current - max(served, least))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +71,22 @@ def weigh(inputs: Inputs, memory: Memory) -> tuple[Weighed, Memory]:
     | what the policy needs, in bounds | decided |
     | --- | --- |
     | more than now | that |
-    | fewer than now, and something says that none may leave | as many as now, as far as the bounds allow |
+    | fewer than now, and something says that none may leave | as many as now less the spare, as far as bounds allow |
     | fewer than now | that |
     """
     decision, memory = decide(inputs.sample, memory, inputs.terms)
     need = decision.replicas
     goal, bound = clipped(need, inputs.lows, inputs.highs)
     replicas = goal
-    kept = goal < inputs.current and bool(inputs.keep)
+    kept = goal < inputs.stay
     if kept:
-        replicas, above = clipped(inputs.current, inputs.lows, inputs.highs)
+        replicas, above = clipped(inputs.stay, inputs.lows, inputs.highs)
         bound = above or bound
     detail = decision.reason
     if bound is not None:
         detail += f"; {_said(bound, inputs)}"
     if kept:
-        detail += f"; {inputs.keep}, so none leaves"
+        detail += f"; {inputs.keep}, so {'none that serves' if inputs.spare else 'none'} leaves"
     return Weighed(
         replicas=replicas,
         need=need,
@@ -110,5 +127,6 @@ def _reason(inputs: Inputs, replicas: int, need: int, *, backlog: bool) -> Scali
             return ScalingReason.OUT_OF_BOUNDS
         return ScalingReason.BACKLOG_GREW if backlog else ScalingReason.LOAD_GREW
     if replicas < inputs.current:
-        return ScalingReason.OUT_OF_BOUNDS if need >= inputs.current or inputs.keep else ScalingReason.LOAD_FELL
+        outside = need >= inputs.current or replicas < inputs.stay
+        return ScalingReason.OUT_OF_BOUNDS if outside else ScalingReason.LOAD_FELL
     return ScalingReason.STEADY
