@@ -159,7 +159,8 @@ def _inputs(stored: Mapping[str, Any], last: Replayed) -> Iterator[tuple[str, st
     bounds = [f"{each.name} {each.replicas}" for each in (*last.was.inputs.lows, *last.was.inputs.highs)]
     yield "bounds", ", ".join(bounds) + (f"; {now.bound} won" if now.bound else "; none clips")
     if last.was.inputs.keep:
-        yield "none leaves", last.was.inputs.keep
+        spare = last.was.inputs.spare
+        yield "none leaves", last.was.inputs.keep + (f"; {spare} that did not serve yet may" if spare else "")
 
 
 def _findings(stored: Mapping[str, Any]) -> Iterator[str]:
