@@ -1,8 +1,9 @@
 """The numbers of replicas of 1,000 models are decided once: what a whole tick of the fleet costs of one core.
 
 Each model has 10 serving workers with a full window of readings, and a policy that remembers four hours of load and a
-week of its seasons. Every reading is new at each tick, so nothing is skipped. Prints what it measured, writes it as
-JSON, and ends with 1 where a tick takes more than a second of CPU time.
+week of its seasons. Every reading is new at each tick, so nothing is skipped, and the ticks are of five minutes, in
+which each model looks for its season. Prints what it measured, writes it as JSON, and ends with 1 where a tick takes
+more than a second of CPU time.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from builders import START
 from modelfleet.controller.autoscaler import Autoscaler
 from modelfleet.controller.triggers import Key
 from modelfleet.core.active import Scaling
+from modelfleet.core.scaling.forecast import Forecaster
 from modelfleet.core.scaling.history import BINS, SLOTS
 from modelfleet.core.scaling.ledger import Ledger
 from modelfleet.core.scaling.policy import Memory
@@ -25,7 +27,7 @@ from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Outcomes
 from modelfleet.core.scaling.samples import PodSamples, Samples
 from scaling_worlds import sampled
 
-MODELS, EACH, TICKS, TICK_S = 1000, 10, 12, 5.0
+MODELS, EACH, TICKS, TICK_S = 1000, 10, 62, 5.0
 LIMIT_S = 1.0
 EDGES = (100.0, 125.0, 400.0, 500.0)
 
@@ -74,7 +76,7 @@ def models(fleet: Fleet, like: Scaling) -> Iterator[tuple[Key, Scaling]]:
         wave = tuple(50.0 + 20.0 * ((at + number) % 96) / 96 for at in range(SLOTS))
         memory = Memory()
         history = replace(memory.history, bins=wave[:BINS], slots=wave)
-        memory = replace(memory, history=history)
+        memory = replace(memory, history=history, forecaster=Forecaster.of(str(key)))
         kept = replace(like.kept, ledger=Ledger(base=memory, memory=memory), cursors={}, looked_s=None, offset_s=None)
         yield key, replace(like, case=replace(like.case, key=str(key), seats=seats), kept=kept)
 
@@ -128,7 +130,7 @@ def main(path: str) -> int:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(result, indent=1))
     print(json.dumps(result, indent=1))
-    return 0 if result["cpuSecondsATickMedian"] < LIMIT_S else 1
+    return 0 if result["cpuSecondsATickMost"] < LIMIT_S else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the inventory costs at 10,000 pods on 1,250 nodes: `python -m benchmarks.placement.books`.
+"""What the inventory costs at 10,000 pods on 1,250 nodes with devices of a DRA driver: `python -m benchmarks.placement.books`.
 
 A process of its own, for its memory. The pods are JSON of 10 kB each, in pages as the API server sends them; each page
 is parsed here, as the stream does it. Prints one line of JSON.
@@ -8,16 +8,16 @@ import asyncio
 import json
 import resource
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from modelfleet.api import names
 from modelfleet.controller.placer import Placer
-from modelfleet.controller.resources import NODES, Resource
+from modelfleet.controller.resources import DEVICE_CLASSES, DEVICE_SLICES, NODES, PODS, Resource
 from modelfleet.controller.streams import PAGE, Change, Page
 from modelfleet.controller.triggers import Key
 
-PODS, NODE_COUNT, EVENTS, VIEWS = 10_000, 1_250, 10_000, 100
+POD_COUNT, NODE_COUNT, EVENTS, VIEWS = 10_000, 1_250, 10_000, 100
 GPU = "nvidia.com/gpu"
 POD_BYTES = 10_000
 
@@ -30,15 +30,14 @@ class Synthetic:
         self.listed, self.begin, self.done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def page(self, resource: Resource, token: str = "", fields: str = "") -> Page:
-        first, count = int(token or 0), NODE_COUNT if resource is NODES else PODS
-        make = _node if resource is NODES else _pod
+        first, (make, count) = int(token or 0), _KINDS.get(resource, (_nothing, 0))
         began_s = time.thread_time()
         text = json.dumps({"items": [make(number) for number in range(first, min(first + PAGE, count))]})
         self.made_s += time.thread_time() - began_s
         return Page(tuple(json.loads(text)["items"]), "1", str(first + PAGE) if first + PAGE < count else "")
 
     async def watch(self, resource: Resource, version: str, fields: str = "") -> AsyncIterator[Change]:
-        if resource is not NODES:
+        if resource is PODS:
             texts = [json.dumps(_pod(number, gone=number % 2 == 1)) for number in range(100)]
             self.listed.set()
             await self.begin.wait()
@@ -78,6 +77,31 @@ def _pod(number: int, *, gone: bool = False) -> dict[str, Any]:
     return body | {"managedFields": [entry] * repeats}  # nested and small, as most of a pod's body is
 
 
+def _slice(number: int) -> dict[str, Any]:
+    """A node's network cards, as a driver beside the accelerators' device plugin tells of them."""
+    attributes = {"speed": {"string": "400G"}, "kind": {"string": "rdma"}}
+    devices = [{"name": f"nic{index}", "attributes": attributes} for index in range(8)]
+    pool = {"name": f"n{number:05}", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "net.example.com", "nodeName": f"n{number:05}", "pool": pool, "devices": devices}
+    return {"metadata": {"name": f"slice-{number}"}, "spec": spec}
+
+
+def _class(number: int) -> dict[str, Any]:
+    return {"metadata": {"name": "nics"}, "spec": {"extendedResourceName": "example.com/nic"}}
+
+
+def _nothing(number: int) -> dict[str, Any]:
+    return {}
+
+
+_KINDS: dict[Resource, tuple[Callable[[int], dict[str, Any]], int]] = {
+    NODES: (_node, NODE_COUNT),
+    PODS: (_pod, POD_COUNT),
+    DEVICE_SLICES: (_slice, NODE_COUNT),
+    DEVICE_CLASSES: (_class, 1),
+}
+
+
 async def measure() -> dict[str, float]:
     """Reads all, follows the changes, hands out views."""
     streams = Synthetic()
@@ -99,8 +123,9 @@ async def measure() -> dict[str, float]:
         took_s.append(time.thread_time() - began_s)
     following.cancel()
     return {
-        "pods": PODS,
+        "pods": POD_COUNT,
         "nodes": NODE_COUNT,
+        "resource_slices": NODE_COUNT,
         "list_cpu_s": round(listed_s, 2),
         "grown_mib": round(grown_kib / 1024, 1),
         "event_cpu_us": round(event_s * 1e6, 1),

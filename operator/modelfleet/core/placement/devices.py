@@ -114,6 +114,11 @@ def _as_cel(driver: str, device: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"driver": driver, "attributes": attributes, "capacity": capacity}
 
 
+def _is_current(entry: SliceEntry, newest: int, count: int) -> bool:
+    """Of the pool's newest generation, of which `count` slices are there: all, as kube-scheduler looks at it."""
+    return entry.generation == newest and count >= entry.slices
+
+
 @dataclass
 class DeviceBooks:
     """The devices of a cluster. `selects` decides the expressions of classes; by default none holds.
@@ -203,7 +208,9 @@ class DeviceBooks:
         known = self._offered.get(node)
         if known is not None:
             return known
-        here = [one for one in self._by_node.get(node, {}).values() if self._is_current(one)]
+        slices = self._by_node.get(node, {}).values()
+        newest = {pool: self._newest(pool) for pool in {(one.driver, one.pool) for one in slices}}
+        here = [one for one in slices if _is_current(one, *newest[one.driver, one.pool])]
         found: dict[str, frozenset[DeviceId]] = {}
         for kind in self._classes.values():
             devices = frozenset(
@@ -217,11 +224,11 @@ class DeviceBooks:
         self._offered[node] = found
         return found
 
-    def _is_current(self, entry: SliceEntry) -> bool:
-        """Of the pool's newest generation, which is there as a whole: as kube-scheduler looks at it."""
-        pool = self._pools[entry.driver, entry.pool].values()
-        newest = [one for one in pool if one.generation == max(each.generation for each in pool)]
-        return entry in newest and len(newest) >= entry.slices
+    def _newest(self, pool: tuple[str, str]) -> tuple[int, int]:
+        """A pool's newest generation, and how many of its slices are there."""
+        generations = [one.generation for one in self._pools[pool].values()]
+        newest = max(generations)
+        return newest, generations.count(newest)
 
     def _touch(self, nodes: Iterable[str]) -> frozenset[str]:
         touched = frozenset(nodes)

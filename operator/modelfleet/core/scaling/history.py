@@ -34,13 +34,13 @@ class History:
         if count:
             rate = grown.open_work / (now_s - grown.open_since_s)
             since_s = grown.open_since_s + count * BIN_S
-            bins = (*grown.bins, *(rate,) * min(count, BINS))[-BINS:]
+            bins = (*grown.bins, *(cut_number(rate),) * min(count, BINS))[-BINS:]
             grown = replace(grown, bins=bins, open_work=rate * (now_s - since_s), open_since_s=since_s)
         count = _whole(now_s - grown.slot_since_s, SLOT_S)
         if count:
             rate = grown.slot_work / (now_s - grown.slot_since_s)
             since_s = grown.slot_since_s + count * SLOT_S
-            slots = (*grown.slots, *(rate,) * min(count, SLOTS))[-SLOTS:]
+            slots = (*grown.slots, *(cut_number(rate),) * min(count, SLOTS))[-SLOTS:]
             grown = replace(grown, slots=slots, slot_work=rate * (now_s - since_s), slot_since_s=since_s)
         return grown
 
@@ -53,6 +53,11 @@ class History:
         count = max(1, round(seconds / BIN_S))
         recent = self.bins[-count:]
         return sum(recent) / len(recent) if recent else 0.0
+
+
+def cut_number(value: float) -> float:
+    """A number to the digits that matter of it, as it is written."""
+    return round(value, 3) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
 def _whole(seconds: float, step_s: float) -> int:

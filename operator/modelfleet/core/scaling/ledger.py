@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
-from modelfleet.core.scaling.history import BINS
+from modelfleet.core.scaling.history import BINS, cut_number
 from modelfleet.core.scaling.policy import Memory, Sample, Terms
 from modelfleet.core.scaling.weighing import Inputs, Weighed, weigh
 
@@ -174,8 +174,12 @@ def _is_bounded(value: Any) -> bool:
 
 
 def rounded(memory: Memory) -> Memory:
-    """The memory as it is after having been written and read."""
-    return _MEMORY.validate_python(_plain(_MEMORY.dump_python(memory)))
+    """The memory as it is after having been written and read. What is long in it was cut when it was added: a fleet's
+    models may all come here in one tick."""
+    bins, slots = memory.history.bins, memory.history.slots
+    short = replace(memory, history=replace(memory.history, bins=(), slots=()))
+    again = _MEMORY.validate_python(_plain(_MEMORY.dump_python(short)))
+    return replace(again, history=replace(again.history, bins=bins, slots=slots))
 
 
 def _row(item: Mapping[str, Any], shared: list[Any]) -> Row:
@@ -198,12 +202,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     if isinstance(value, float):
-        return str(value) if isinf(value) else _cut(value)
+        return str(value) if isinf(value) else cut_number(value)
     return str(value) if isinstance(value, str) else value
-
-
-def _cut(value: float) -> float:
-    return round(value, 3) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
 def cut(inputs: Inputs) -> Inputs:
@@ -213,6 +213,6 @@ def cut(inputs: Inputs) -> Inputs:
 
 def _cut_part(part: _Part) -> _Part:
     fields = {name: getattr(part, name) for name in type(part).__dataclass_fields__}
-    changes: dict[str, Any] = {name: _cut(value) for name, value in fields.items() if isinstance(value, float)}
-    changes |= {name: tuple(map(_cut, value)) for name, value in fields.items() if isinstance(value, tuple)}
+    changes: dict[str, Any] = {name: cut_number(value) for name, value in fields.items() if isinstance(value, float)}
+    changes |= {name: tuple(map(cut_number, value)) for name, value in fields.items() if isinstance(value, tuple)}
     return replace(part, **changes)

@@ -25,10 +25,11 @@ from modelfleet.core.scaling import faults
 from modelfleet.core.scaling import memory as remembered
 from modelfleet.core.scaling.arbitration import Grant, allowance
 from modelfleet.core.scaling.faults import aside
-from modelfleet.core.scaling.ledger import cut
+from modelfleet.core.scaling.forecast import Forecaster
+from modelfleet.core.scaling.ledger import Ledger, cut
 from modelfleet.core.scaling.memory import LEARN_S, Change, Fault, Finding, Kept
 from modelfleet.core.scaling.observed import Look, Seen, Tally, see
-from modelfleet.core.scaling.policy import Sample
+from modelfleet.core.scaling.policy import Memory, Sample
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.scaling.schedule import in_force, next_change_s
 from modelfleet.core.scaling.terms import cold_start_s, terms_of
@@ -101,23 +102,23 @@ def decide_scaled(case: Case, kept: Kept | None) -> Kept:
     """What is remembered after the decision; `kept.shown` is the decision."""
     kept = kept or _begun(case)
     started = tuple(case.seats.starts_s[uid] for uid in sorted(kept.starting & case.seats.starts_s.keys()))
-    kept = replace(
-        _with_grants(case, kept), starting=case.seats.starting, starts_s=remembered.with_starts(kept.starts_s, started)
-    )
+    if started or kept.starting != case.seats.starting:
+        kept = replace(kept, starting=case.seats.starting, starts_s=remembered.with_starts(kept.starts_s, started))
+    kept = _with_grants(case, kept)
     at_s = case.samples.at_s
     if kept.looked_s is not None and at_s - kept.looked_s < TICK_S:
         return _in_bounds(case, kept)
     seen, first = see(case.samples, kept.cursors, _look(case, kept)), not kept.cursors
-    kept = replace(kept, looked_s=at_s, cursors=seen.cursors, tallies=_added(kept.tallies, seen.tallies))
+    heard_s = at_s if seen.at_s is not None else kept.heard_s
+    tallies = _added(kept.tallies, seen.tallies)
+    kept = replace(kept, looked_s=at_s, heard_s=heard_s, cursors=seen.cursors, tallies=tallies)
     if seen.at_s is None:
         return _without_data(case, kept)
-    offset_s = kept.offset_s
-    if first or offset_s is None:
+    if first or kept.offset_s is None:
         # What comes from here on is counted. The clock goes on where it stood, and after a time at zero, at its end.
-        kept = replace(kept, heard_s=at_s, rested_s=kept.at_zero_s(case.now))
-        return _in_bounds(case, replace(kept, offset_s=kept.clock_s + kept.rested_s - seen.at_s))
-    kept = replace(kept, heard_s=at_s)
-    clock_s = seen.at_s + offset_s
+        rested_s = kept.at_zero_s(case.now)
+        return _in_bounds(case, replace(kept, rested_s=rested_s, offset_s=kept.clock_s + rested_s - seen.at_s))
+    clock_s = seen.at_s + kept.offset_s
     if clock_s - kept.clock_s - kept.rested_s < TICK_S:
         return _in_bounds(case, kept)
     return _decided(case, kept, seen, clock_s)
@@ -237,7 +238,9 @@ def _begun(case: Case) -> Kept:
     change = Change(
         at=case.now, before=first, to=first, reason=ScalingReason.STEADY, detail=f"the beginning: {how}", bound=bound
     )
-    return replace(stored or Kept(replicas=first, learns_until_s=LEARN_S), replicas=first, begun=first, shown=change)
+    memory = Memory(forecaster=Forecaster.of(case.key))
+    new = Kept(replicas=first, learns_until_s=LEARN_S, ledger=Ledger(base=memory, memory=memory))
+    return replace(stored or new, replicas=first, begun=first, shown=change)
 
 
 def _look(case: Case, kept: Kept) -> Look:
@@ -249,6 +252,8 @@ def _with_grants(case: Case, kept: Kept) -> Kept:
     """What goes to other models and what comes from them, so that it is told on both."""
     given = allowance(case.key, case.grants)
     got = next((each for each in case.grants if each.taker == case.key), None)
+    if given is None and got is None and kept.given is None and kept.got is None:
+        return kept
     clock_s = kept.clock_s
     return replace(
         kept,
@@ -380,7 +385,7 @@ def _shown(case: Case, kept: Kept, weighed: Weighed, clock_s: float) -> Kept:
     silent = shown is not None and shown.reason in (ScalingReason.NO_DATA, ScalingReason.SAFE_STATE)
     same = shown is not None and not silent and (shown.to, shown.bound) == (weighed.replicas, weighed.bound)
     if same:
-        return replace(kept, replicas=weighed.replicas)
+        return kept if kept.replicas == weighed.replicas else replace(kept, replicas=weighed.replicas)
     # Below zero the clock was set back, and what was told may have been told at any time.
     recent = shown is not None and 0 <= (case.now - shown.at).total_seconds() < _SHOWN_AGAIN_S
     if shown is not None and shown.to == weighed.replicas and recent and not silent:
