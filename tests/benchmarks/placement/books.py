@@ -1,7 +1,7 @@
-"""What the inventory costs at 10,000 pods on 1,250 nodes with devices of a DRA driver: `python -m benchmarks.placement.books`.
+"""What the inventory costs at 10,000 pods on 1,250 nodes that have devices of a DRA driver besides.
 
-A process of its own, for its memory. The pods are JSON of 10 kB each, in pages as the API server sends them; each page
-is parsed here, as the stream does it. Prints one line of JSON.
+`python -m benchmarks.placement.books`: a process of its own, for its memory. The pods are JSON of 10 kB each, in pages
+as the API server sends them; each page is parsed here, as the stream does it. Prints one line of JSON.
 """
 
 import asyncio

@@ -25,7 +25,8 @@ from modelfleet.core.scaling.weighing import Limit, weigh
 from scaling_ticks import AT, inputs
 
 _KEYS = (
-    *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "begun", "learnsUntil_s", "shown", "changes", "findings"),
+    *("replicas", "clock_s", "starts_s", "inputMean", "evidence", "begun"),
+    *("learnsUntil_s", "shown", "changes", "findings"),
     *("ledger", "version", "base", "rows", "shared", "history", "bins", "slots", "log_margin", "last_s", "needs"),
     *("at", "inputs", "reason", "fault", "about", "sentence", "at_s", "terms", "lows", "highs", "keep"),
 )

@@ -63,11 +63,6 @@ class Seats:
     starts_s: Mapping[str, float] = field(default_factory=dict)
     present: frozenset[str] = frozenset()
 
-    @property
-    def served(self) -> int:
-        """Replicas that serve, or did before they began again."""
-        return len(self.serving) + len(self.pending_s) - len(self.starting)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -309,8 +304,10 @@ def _keep(case: Case, kept: Kept, seen: Seen, clock_s: float) -> tuple[str, int]
     if seen.waiting > max(kept.waiting, seen.serving):
         return "requests pile up", 0
     learns = clock_s < kept.learns_until_s
-    if case.seats.moving:
-        return MOVING, spare_while_moving(kept.replicas, case.seats.served, kept.begun if learns else 0)
+    seats = case.seats
+    if seats.moving:
+        served = len(seats.serving) + len(seats.pending_s) - len(seats.starting)
+        return MOVING, spare_while_moving(kept.replicas, served, kept.begun if learns else 0)
     if learns:
         return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
     return "", 0
