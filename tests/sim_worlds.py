@@ -83,6 +83,7 @@ QUIET = Observation(
     now_s=0.0,
     replicas=(),
     pending_s=(),
+    ages_s=(),
     draining=0,
     arrivals=0,
     arrived_input_tokens=0,

@@ -160,7 +160,7 @@ def _inputs(stored: Mapping[str, Any], last: Replayed) -> Iterator[tuple[str, st
     yield "bounds", ", ".join(bounds) + (f"; {now.bound} won" if now.bound else "; none clips")
     if last.was.inputs.keep:
         spare = last.was.inputs.spare
-        yield "none leaves", last.was.inputs.keep + (f"; {spare} that did not serve yet may" if spare else "")
+        yield "none leaves", last.was.inputs.keep + (f"; {spare} that began to start may" if spare else "")
 
 
 def _findings(stored: Mapping[str, Any]) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _thresholds(last: Replayed) -> Iterator[str]:
     if now.replicas > low:
         yield (
             f"One less: a load to be expected below about {below:.3g} requests a second, for {_hold(now)}, with"
-            " nothing starting, ending or silent."
+            f" nothing {'ending or silent' if last.was.inputs.spare else 'starting, ending or silent'}."
         )
     else:
         yield f"Not less: {low} is the lower bound."

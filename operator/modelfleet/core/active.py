@@ -24,7 +24,8 @@ from modelfleet.core.scaling.arbitration import Bid
 from modelfleet.core.scaling.memory import Finding, Kept, disowned, due, dumped, new_findings
 from modelfleet.core.scaling.quota import quota_limits
 from modelfleet.core.scaling.revisions import promise_of_revisions
-from modelfleet.core.scaling.scaled import Case, Seats, at_zero, bounds, decide_scaled, wake_after_s
+from modelfleet.core.scaling.scaled import Case, at_zero, bounds, decide_scaled, wake_after_s
+from modelfleet.core.scaling.seats import Seats
 from modelfleet.core.scaling.terms import cold_start_s, has_knee
 from modelfleet.core.scaling.zero import Zero
 from modelfleet.core.snapshot import World
@@ -172,13 +173,16 @@ def seats(world: World, fleet: tuple[Replica, ...], start_s: float) -> Seats:
     ending = [one for one in fleet if one.terminating and one.uid not in unending]
     going = [*ending, *(one for one in here if one.ready and not one.serving)]
     starts = {one.uid: _start_s(one) for one in here if one.ready}
+    new = [one for one in coming if starts_first(one)]
+    replaced = bool(going) or len({one.revision for one in here}) > 1
     return Seats(
         serving=tuple(one.leader.uid for one in serving if one.leader is not None),
         standing=len([one for one in here if one not in going]),
         pending_s=tuple(max(0.0, start_s - min(start_s, elapsed_s(one.created_at, world.now))) for one in coming),
         moving=bool(coming or going),
         leaving=len(going),
-        starting=frozenset(one.uid for one in coming if starts_first(one)),
+        starting=frozenset(one.uid for one in new),
+        made_at=() if replaced else tuple(one.created_at for one in new if one.created_at is not None),
         starts_s={uid: taken_s for uid, taken_s in starts.items() if taken_s is not None},
         present=frozenset(one.leader.uid for one in fleet if one.leader is not None),
     )

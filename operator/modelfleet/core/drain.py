@@ -56,11 +56,11 @@ def first_to_leave(
 ) -> list[Replica]:
     """The replicas, the best victim first: what already drains, so that two reconciles never choose different ones;
     ended; broken; not Ready; of another revision than `revision`; of the latest class, in the order of its `pools`;
-    least work in flight; least warm prefix; most whole nodes freed; the highest slot. What is not known of a replica
+    of those that start, those without a node, then the youngest, which is furthest from serving; least work in flight; least warm prefix; most whole nodes freed; the highest slot. What is not known of a replica
     makes it neither better nor worse than a busy one."""
     known = work or {}
 
-    def rank(replica: Replica) -> tuple[bool, bool, bool, bool, bool, int, float, float, int, int, str]:
+    def rank(replica: Replica) -> tuple[bool, bool, bool, bool, bool, int, bool, float, float, float, int, int, str]:
         does = known.get(replica.uid, _UNKNOWN)
         return (
             replica.serving or not replica.ready,
@@ -69,6 +69,8 @@ def first_to_leave(
             replica.ready,
             replica.revision == revision,
             -pools.index(replica.pool) if replica.pool in pools else 0,
+            replica.ready or replica.placed,
+            0.0 if replica.ready or replica.created_at is None else -replica.created_at.timestamp(),
             float("inf") if does.in_flight is None else does.in_flight,
             float("inf") if does.warm_tokens is None else does.warm_tokens,
             -(does.whole_nodes or 0),

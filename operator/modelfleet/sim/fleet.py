@@ -65,12 +65,13 @@ class ReplicaView:
 @dataclass(frozen=True, kw_only=True)
 class Observation:
     """What a policy may see at a tick. Counts are of the time since its last tick. `pending_s` are the times until the
-    starting replicas are expected to serve; `ended` are outcomes of requests that ended; `starts_s` says how long those
+    starting replicas are expected to serve, `ages_s` for how long they start; `ended` are outcomes of requests that ended; `starts_s` says how long those
     took to start that serve since."""
 
     now_s: float
     replicas: tuple[ReplicaView, ...]
     pending_s: tuple[float, ...]
+    ages_s: tuple[float, ...]
     draining: int
     arrivals: int
     arrived_input_tokens: int
@@ -280,6 +281,7 @@ class Fleet:
             now_s=now_s,
             replicas=tuple(_view(one) for one in self._serving),
             pending_s=tuple(sorted(one.ready_s - now_s for one in self._pending)),
+            ages_s=tuple(now_s - one.created_s for one in self._pending),
             draining=len(self._draining),
             arrivals=index - before.index,
             arrived_input_tokens=sum(request.input_tokens for request in requests[before.index : index]),

@@ -102,7 +102,9 @@ class Ours:
             return "requests pile up", 0
         learns = seen.now_s < LEARN_S
         if seen.pending_s or seen.draining:
-            return MOVING, spare_while_moving(current, len(seen.replicas), self._begun if learns else 0)
+            least, ages_s = self._begun if learns else 0, () if seen.draining else seen.ages_s
+            start_s = cold_start_s(self._starts_s)
+            return MOVING, spare_while_moving(current, len(seen.replicas), least, ages_s, start_s)
         if learns:
             return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
         return "", 0

@@ -1,9 +1,11 @@
 """Who leaves first, and how one leaves."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from builders import START
 from modelfleet.api.reasons import Reason
 from modelfleet.core.drain import Terms, Work, first_to_leave, leave
 from modelfleet.core.failures import Failure
@@ -34,6 +36,19 @@ def test_victims_are_ordered_broken_old_least_work_least_warmth_most_freed_highe
     }
     order = first_to_leave(map(alone, pods), NEW, work)
     assert [replica.slot for replica in order] == [9, 8, 7, 6, 5, 3, 2, 4, 1, 0]
+
+
+def test_of_those_that_start_the_one_without_a_node_leaves_first_and_then_the_youngest() -> None:
+    """It is furthest from serving, whatever node it would free."""
+    starting = {**STARTING, "placed": True}
+    pods = [
+        pod(0, **starting, created_at=START),
+        pod(1, **starting, created_at=START + timedelta(minutes=8)),
+        pod(2, **starting, created_at=START + timedelta(minutes=1), uid="frees"),
+        pod(3, **STARTING, placed=False, created_at=START),
+    ]
+    order = first_to_leave(map(alone, pods), NEW, {"frees": Work(whole_nodes=1)})
+    assert [replica.slot for replica in order] == [3, 1, 2, 0]
 
 
 TERMS = Terms(propagation_s=5.0)

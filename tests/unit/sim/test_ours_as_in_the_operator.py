@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 
+from builders import START
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.policy import Terms
 from modelfleet.core.scaling.reading import Histogram, ObjectiveCounts, Outcomes, Reading
 from modelfleet.core.scaling.samples import PodSamples, Samples
-from modelfleet.core.scaling.scaled import Case, Seats, decide_scaled
+from modelfleet.core.scaling.scaled import Case, decide_scaled
+from modelfleet.core.scaling.seats import Seats
 from modelfleet.core.scaling.terms import COLD_START_S, terms_of
 from modelfleet.sim.fleet import Observation, ReplicaView
 from modelfleet.sim.ours import Ours
@@ -39,6 +42,7 @@ class Step:
     late: int = 0
     tokens: int = 1000
     pending: int = 0
+    age_s: float = 30.0
     draining: int = 0
     waiting: int = 0
     starts_s: tuple[float, ...] = ()
@@ -54,6 +58,7 @@ def observation(step: Step, now_s: float) -> Observation:
         now_s=now_s,
         replicas=tuple(ReplicaView(n, 1, step.waiting if not n else 0, 0, 0.1) for n in range(step.serving)),
         pending_s=(30.0,) * step.pending,
+        ages_s=(step.age_s,) * step.pending,
         draining=step.draining,
         arrivals=step.count,
         arrived_input_tokens=step.count * step.tokens,
@@ -83,19 +88,34 @@ def test_none_leaves_while_one_starts_or_drains(moving: dict[str, int], replicas
     assert played(steps)[-1] == replicas
 
 
-def spike(begins: int, *, then_pending: int) -> list[Step]:
-    """Two serve; for half a minute six times as much comes, and then what came before it, while those that were wanted
+def spike(begins: int, **then: float) -> list[Step]:
+    """Two serve; for half a minute six times as much comes, and then what came before it, while three that were wanted
     for it start."""
     calm, high = Step(count=10, serving=2), Step(count=60, serving=2)
-    return [*[calm] * begins, *[high] * 6, *[replace(calm, pending=then_pending)] * 20]
+    return [*[calm] * begins, *[high] * 6, *[replace(calm, pending=3, **then)] * 20]
 
 
 @pytest.mark.parametrize("begins", [pytest.param(130, id="known"), pytest.param(60, id="in the first ten minutes")])
-def test_what_starts_for_a_load_that_is_over_leaves_and_what_serves_stays(begins: int) -> None:
-    wishes = played(spike(begins, then_pending=3))
+def test_what_began_to_start_for_a_load_that_is_over_leaves_and_what_serves_stays(begins: int) -> None:
+    wishes = played(spike(begins))
 
     assert max(wishes) >= 5
     assert 2 <= wishes[-1] < max(wishes)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param({"age_s": COLD_START_S / 2}, id="it is half there"),
+        pytest.param({"age_s": 900.0}, id="it takes longer than was known"),
+        pytest.param({"draining": 1}, id="one drains"),
+        pytest.param({"waiting": 50}, id="requests wait that did not before"),
+    ],
+)
+def test_what_starts_stays(then: dict[str, float]) -> None:
+    wishes = played(spike(130, **then)[:137] if "waiting" in then else spike(130, **then))
+
+    assert wishes[-1] == max(wishes) >= 5
 
 
 def test_of_what_was_there_at_the_beginning_none_leaves_while_it_starts_and_the_load_is_not_known() -> None:
@@ -195,6 +215,7 @@ def operator(steps: list[Step], template: Case) -> list[int]:
         case = replace(
             template,
             seats=_seats(step, started),
+            now=START,
             samples=Samples(at_s=at_s, pods={uid: _pod(uid, at_s, one, step, template) for uid, one in pods.items()}),
         )
         kept = decide_scaled(case, kept)
@@ -216,6 +237,7 @@ def _seats(step: Step, started: dict[str, float]) -> Seats:
         serving=tuple(f"p{index}" for index in range(step.serving)),
         standing=step.serving + step.pending,
         pending_s=(30.0,) * step.pending,
+        made_at=() if step.draining else (START - timedelta(seconds=step.age_s),) * step.pending,
         moving=bool(step.pending or step.draining),
         starting=frozenset(f"new{index}" for index in range(step.pending)),
         starts_s=started,

@@ -50,10 +50,11 @@ def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
         same = before is not None and before.about == found.uid
         since_s = before.at_s if same and before is not None else look.clock_s
         suspect = Finding(fault=Fault.SLOW_REPLICA, about=found.uid, sentence=found.sentence, at_s=since_s)
-    kept = replace(kept, suspect=suspect)
-    if suspect is not None and look.clock_s - suspect.at_s >= SURE_S and _may_replace(look, kept.slow):
-        kept = replace(kept, slow=replace(suspect, at_s=look.clock_s, count=_count(look, kept.slow)))
-    return replace(kept, late=_late(samples, look, kept))
+    slow = kept.slow
+    if suspect is not None and look.clock_s - suspect.at_s >= SURE_S and _may_replace(look, slow):
+        slow = replace(suspect, at_s=look.clock_s, count=_count(look, slow))
+    late = _late(samples, look, kept.late) if suspect is None else None
+    return replace(kept, suspect=suspect, slow=slow, late=late)
 
 
 def aside(kept: Kept) -> frozenset[str]:
@@ -78,15 +79,17 @@ def _count(look: Look, slow: Finding | None) -> int:
     return slow.count + 1
 
 
-def _late(samples: Samples, look: Look, kept: Kept) -> Finding | None:
+def _late(samples: Samples, look: Look, before: Finding | None) -> Finding | None:
     """Stays while the share is below its target, so that it is told once."""
+    if look.busy >= _BUSY:
+        return None
     pods = (samples.pods[uid] for uid in look.serving if uid in samples.pods)
     total = sum((tally_of(pod, samples.at_s, look.promise, look.targets, WINDOW_S) for pod in pods), Tally())
     target = min(look.targets.values())
-    if kept.suspect is not None or not total.ended or look.busy >= _BUSY or total.good / total.ended >= target:
+    if not total.ended or total.good / total.ended >= target:
         return None
-    if kept.late is not None:
-        return kept.late
+    if before is not None:
+        return before
     share = wilson(total.good, total.ended)
     if share.high >= target:
         return None

@@ -10,9 +10,9 @@ from itertools import pairwise
 from math import sqrt
 from operator import mul
 from statistics import median_low
-from zlib import crc32
 
 from modelfleet.core.scaling.history import BIN_S, SLOT_S, History
+from modelfleet.core.scaling.phase import phase
 
 
 class Way(StrEnum):
@@ -63,7 +63,7 @@ class Forecaster:
     @classmethod
     def of(cls, key: str) -> "Forecaster":
         """At the beginning of a model: those of a fleet look for their periods at different times."""
-        return cls(count=crc32(key.encode()) % SEARCH_EVERY)
+        return cls(count=phase(key, SEARCH_EVERY))
 
     def rested(self, bins: int) -> "Forecaster":
         """After so many bins in which nobody was there: what was foretold of them is neither right nor wrong."""
@@ -162,7 +162,7 @@ def _peak(bins: tuple[float, ...]) -> float:
 
 def _period(bins: tuple[float, ...]) -> int:
     """The period with the highest autocorrelation, where it is high enough; in bins. It is looked for minute by minute,
-    and then to half a minute, which takes a fifth of the time."""
+    which takes a fifth of the time, and must hold by half minutes too: few minutes are alike by chance."""
     minutes = _moved(bins, 4)
     lags = range(_LEAST_PERIOD // 4, min(_MOST_PERIOD // 4, len(minutes) // 2))
     best, found = _ALIKE, 0
@@ -176,7 +176,8 @@ def _period(bins: tuple[float, ...]) -> int:
     if not found:
         return 0
     near = range(2 * found - 1, 2 * found + 2)
-    return 2 * max(zip(_alike(_moved(bins, 2), near), near, strict=True))[1]
+    alike, found = max(zip(_alike(_moved(bins, 2), near), near, strict=True))
+    return 2 * found if alike > _ALIKE else 0
 
 
 def _moved(bins: tuple[float, ...], size: int) -> list[float]:

@@ -207,7 +207,8 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
     mean, until_s = _number(stored.get("inputMean")), _number(stored.get("learnsUntil_s"))
     clock_s = (ledger.memory.last_s or 0.0) if ledger else 0.0
     learns_until_s = min(until_s, clock_s + LEARN_S) if until_s is not None else LEARN_S
-    if replicas < 0 or ledger is None:
+    lost = replicas < 0 or ledger is None
+    if lost:
         ledger = (
             Ledger(memory=replace(ledger.memory, needs=()), base=replace(ledger.memory, needs=())) if ledger else None
         )
@@ -223,7 +224,7 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         starts_s=starts,
         input_mean=max(0.0, mean or 0.0),
         evidence=max(0, raw.integer(stored, "evidence")),
-        begun=raw.integer(stored, "begun", default=replicas),
+        begun=replicas if lost else raw.integer(stored, "begun", default=replicas),
         learns_until_s=learns_until_s,
         at_zero_since=raw.instant(stored, _AT_ZERO_SINCE),
         slow=_finding(stored, Fault.SLOW_REPLICA, clock_s),

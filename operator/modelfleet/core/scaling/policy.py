@@ -13,8 +13,8 @@ the margin is what was learned about the promise and about the knee.
   grew faster than replicas come teaches it little: they come already.
 - Replicas leave when they have not been needed for as long as a new one would take to come, at least five minutes:
   holding one for a cold start costs at most what buying it again would, and what is late meanwhile costs more. What a
-  forecast asked for is held for a minute only: those that are not there yet are given back as soon as it does not ask
-  for them any more.
+  forecast asked for is held for a minute only, or a quarter of a cold start: those that only began to start are given
+  back when it does not ask for them any more.
 - What comes faster than replicas do cannot be followed. What replicas that only follow would have missed is counted,
   also while they are held. While it is more of an hour's load than the promise allows, what the hour needed is held:
   if it came again, following would break the promise again.
@@ -46,7 +46,7 @@ _QUIET = 200  # requests at no load, before what is late of them is believed
 _IDLE, _TELLING = 0.4, 0.8  # of the knee: below, good requests say nothing about the margin; above, all that they can
 BUDGET_S = 3600.0  # what the promise is kept or broken over, and replicas are held for where following breaks it
 _HOLD_LEAST_S, _HOLD_MOST_S = 300.0, 900.0  # five minutes: what a promise's worst window is looked at over
-_AHEAD_S = 60.0  # what a forecast asks for is held for
+_AHEAD_S, _AHEAD_PART = 60.0, 0.25  # what a forecast asks for is held for, and the part of a cold start, if longer
 _NEED_S = 60.0  # the load that replicas are held for is a mean over this: noise is not held
 
 
@@ -176,7 +176,7 @@ def decide(sample: Sample, memory: Memory, terms: Terms) -> tuple[Decision, Memo
     base_s = min(max(terms.cold_start_s, _HOLD_LEAST_S), _HOLD_MOST_S)
     known = memory.needs or ((sample.now_s, sample.serving + len(sample.pending_s)),)
     needs = _needs(known, sample.now_s, came, base_s)
-    ahead = _needs(memory.ahead, sample.now_s, wanted, _AHEAD_S)
+    ahead = _needs(memory.ahead, sample.now_s, wanted, max(_AHEAD_S, _AHEAD_PART * terms.cold_start_s))
     hold_s = BUDGET_S if memory.missed > (1 - terms.share) * memory.came else base_s
     peaks = _needs(memory.peaks, sample.now_s, came_rps, BUDGET_S)
     peak_rps = max(rps for at, rps in peaks if at == sample.now_s or sample.now_s - at < hold_s)

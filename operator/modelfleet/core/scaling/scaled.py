@@ -29,10 +29,12 @@ from modelfleet.core.scaling.forecast import Forecaster
 from modelfleet.core.scaling.ledger import Ledger, cut
 from modelfleet.core.scaling.memory import LEARN_S, Change, Fault, Finding, Kept
 from modelfleet.core.scaling.observed import Look, Seen, Tally, see
+from modelfleet.core.scaling.phase import phase
 from modelfleet.core.scaling.policy import Memory, Sample
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.scaling.schedule import in_force, next_change_s
 from modelfleet.core.scaling.terms import cold_start_s, terms_of
+from modelfleet.core.scaling.seats import Seats
 from modelfleet.core.scaling.weighing import MOVING, Inputs, Limit, Weighed, clipped, spare_while_moving
 
 TICK_S = 4.0
@@ -46,22 +48,6 @@ SAFE_AFTER_S = 600.0
 
 _SHOWN_AGAIN_S = 60.0
 """A bound that clips another way while the number stays is told at most so often."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seats:
-    """The replicas of a deployment, by the uids of their leaders. `serving` get requests; `standing` exist and are not
-    on their way out; `moving`: some start, end or are replaced; `leaving` end. `starting` do not serve yet and may;
-    `starts_s` says how long those that serve took to. `present` are all pods of leaders that exist."""
-
-    serving: tuple[str, ...] = ()
-    standing: int = 0
-    pending_s: tuple[float, ...] = ()
-    moving: bool = False
-    leaving: int = 0
-    starting: frozenset[str] = frozenset()
-    starts_s: Mapping[str, float] = field(default_factory=dict)
-    present: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +246,8 @@ def _with_grants(case: Case, kept: Kept) -> Kept:
 def _with_faults(case: Case, kept: Kept, clock_s: float) -> Kept:
     if clock_s - kept.searched_s < faults.EVERY_S:
         return kept
-    kept = replace(kept, searched_s=clock_s)
+    first = kept.searched_s == float("-inf")
+    kept = replace(kept, searched_s=clock_s - (phase(case.key, round(faults.EVERY_S)) if first else 0))
     knees = max(1, len(case.seats.serving)) * (case.stands.knee_rps or 1.0)
     look = faults.Look(
         promise=case.promise,
@@ -306,8 +293,9 @@ def _keep(case: Case, kept: Kept, seen: Seen, clock_s: float) -> tuple[str, int]
     learns = clock_s < kept.learns_until_s
     seats = case.seats
     if seats.moving:
-        served = len(seats.serving) + len(seats.pending_s) - len(seats.starting)
-        return MOVING, spare_while_moving(kept.replicas, served, kept.begun if learns else 0)
+        least = kept.replicas if kept.got is not None else kept.begun if learns else 0  # others left them their room
+        ages_s = ((case.now - at).total_seconds() for at in seats.made_at)
+        return MOVING, spare_while_moving(kept.replicas, seats.served, least, ages_s, cold_start_s(kept.starts_s))
     if learns:
         return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
     return "", 0
