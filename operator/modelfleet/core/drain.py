@@ -55,9 +55,10 @@ def first_to_leave(
     replicas: Iterable[Replica], revision: str, work: Mapping[str, Work] | None = None, pools: Sequence[str] = ()
 ) -> list[Replica]:
     """The replicas, the best victim first: what already drains, so that two reconciles never choose different ones;
-    ended; broken; not Ready; of another revision than `revision`; of the latest class, in the order of its `pools`;
-    of those that start, those without a node, then the youngest, which is furthest from serving; least work in flight; least warm prefix; most whole nodes freed; the highest slot. What is not known of a replica
-    makes it neither better nor worse than a busy one."""
+    ended; broken; not Ready; of another revision than `revision`; of the latest class, in the order of its `pools`; of
+    those that start, those without a node, then the youngest, which is furthest from serving; least work in flight;
+    least warm prefix; most whole nodes freed; the highest slot. What is not known of a replica makes it neither better
+    nor worse than a busy one."""
     known = work or {}
 
     def rank(replica: Replica) -> tuple[bool, bool, bool, bool, bool, int, bool, float, float, float, int, int, str]:

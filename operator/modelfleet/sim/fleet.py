@@ -65,8 +65,8 @@ class ReplicaView:
 @dataclass(frozen=True, kw_only=True)
 class Observation:
     """What a policy may see at a tick. Counts are of the time since its last tick. `pending_s` are the times until the
-    starting replicas are expected to serve, `ages_s` for how long they start; `ended` are outcomes of requests that ended; `starts_s` says how long those
-    took to start that serve since."""
+    starting replicas are expected to serve, `ages_s` for how long they start; `ended` are outcomes of requests that
+    ended; `starts_s` says how long those took to start that serve since."""
 
     now_s: float
     replicas: tuple[ReplicaView, ...]

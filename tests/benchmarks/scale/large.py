@@ -137,8 +137,7 @@ async def _burst(
     watching.cancel()
     took = sorted(at_s - sent_s[owner] for owner, at_s in seen.at_s.values())
     created_s = max(at_s for _, at_s in seen.at_s.values()) - began_s
-    running = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=status.phase%3DRunning"
-    await _until(lambda: _count(client, running, pods), every_s=2.0)
+    await _until(lambda: _all_run(client, f"/api/v1/namespaces/{namespace}/pods", pods), every_s=2.0)
     return {
         "p50_s": round(quantile(took, 0.5), 2),
         "p99_s": round(quantile(took, 0.99), 2),
@@ -304,6 +303,10 @@ async def _seen(seen: Seen, watching: "asyncio.Task[None]", pods: int, operator:
     assert operator.process is not None
     assert operator.process.poll() is None, f"the operator ended; see {operator.log}"
     return len(seen.at_s) >= pods
+
+
+async def _all_run(client: Client, path: str, wanted: int) -> bool:
+    return not await client.has(path, "status.phase!=Running") and await client.count(path) == wanted
 
 
 async def _count(client: Client, path: str, wanted: int) -> bool:

@@ -33,8 +33,8 @@ from modelfleet.core.scaling.phase import phase
 from modelfleet.core.scaling.policy import Memory, Sample
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.scaling.schedule import in_force, next_change_s
-from modelfleet.core.scaling.terms import cold_start_s, terms_of
 from modelfleet.core.scaling.seats import Seats
+from modelfleet.core.scaling.terms import cold_start_s, terms_of
 from modelfleet.core.scaling.weighing import MOVING, Inputs, Limit, Weighed, clipped, spare_while_moving
 
 TICK_S = 4.0
