@@ -20,7 +20,7 @@ class Rollout(ApiModel):
     """How a changed plan replaces running replicas."""
 
     max_surge: Annotated[int, whole(0, 1000)] = 1
-    """Replicas that may exist above the wanted number while old ones are replaced. 0: an old one always leaves first.
+    """Replicas that may exist above the wanted number while old ones are replaced. 0: an old one leaves first, as far as a new one may then stand there.
     Default: 1."""
     max_unavailable: Annotated[int, whole(0, 1000)] | None = None
     """Replicas that may be missing while old ones are replaced in place. 0: none; without room for a new one the
