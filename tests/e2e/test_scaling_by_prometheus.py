@@ -1,11 +1,16 @@
 """The number of replicas follows a real load as a real Prometheus tells it; `make e2e-scaling-prometheus`.
 
 One story in order: a step up, five minutes in which Prometheus is away while the load goes on, a second step once it is
-back, and back to less. Prometheus finds the pods as docs/goodput.md says. Prints the way of the number.
+back, and back to less. Debian builds its Prometheus without the discovery of Kubernetes pods, so a list of targets stands
+in for that alone: it has the labels that discovery gives, and the rules of docs/goodput.md choose from them. Prints the
+way of the number.
 """
 
+import json
 import re
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,9 +24,10 @@ from site_under_test import Site
 
 from modelfleet_local import netns
 from modelfleet_local.cluster import Cluster
-from modelfleet_local.controlplane import SERVER_INSIDE
+from modelfleet_local.errors import LocalClusterError
 from modelfleet_local.paths import cache_dir
 from modelfleet_local.prometheus import require_prometheus
+from modelfleet_local.waiting import wait_until
 
 pytestmark = [pytest.mark.thorough]
 
@@ -31,20 +37,60 @@ _END_S = 30.0
 _GUIDE = Path(__file__).parents[2] / "docs" / "goodput.md"
 
 
+class Targets(threading.Thread):
+    """Writes all pods' ports and their labels, as the discovery of role `pod` gives them, each two seconds."""
+
+    def __init__(self, cluster: Cluster, path: Path) -> None:
+        super().__init__(daemon=True)
+        self._cluster, self._path, self._ends = cluster, path, threading.Event()
+        self.write()
+
+    def run(self) -> None:
+        """Until `end`."""
+        while not self._ends.wait(2.0):
+            with suppress(LocalClusterError, OSError):  # the cluster goes before this does
+                self.write()
+
+    def end(self) -> None:
+        """Returns when nothing is written any more."""
+        self._ends.set()
+        self.join()
+
+    def write(self) -> None:
+        """The pods that there are now."""
+        pods = self._cluster.api.get("/api/v1/pods")["items"]
+        draft = self._path.with_suffix(".new")
+        draft.write_text(json.dumps([each for pod in pods for each in _targets(pod)]))
+        draft.rename(self._path)
+
+
+def _targets(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    metadata, address = pod["metadata"], pod["status"].get("podIP")
+    labels = {"namespace": metadata["namespace"], "pod_name": metadata["name"], "pod_uid": metadata["uid"]}
+    for key, value in metadata.get("labels", {}).items():
+        sanitized = re.sub(r"[^a-zA-Z0-9_]", "_", key)
+        labels |= {f"pod_label_{sanitized}": value, f"pod_labelpresent_{sanitized}": "true"}
+    for container in pod["spec"]["containers"] if address else ():
+        for port in container.get("ports", ()):
+            told = labels | {"pod_container_name": container["name"], "pod_container_port_name": port.get("name", "")}
+            meta = {f"__meta_kubernetes_{key}": value for key, value in told.items()}
+            yield {"targets": [f"{address}:{port['containerPort']}"], "labels": meta}
+
+
 class Prometheus:
     """Debian's server in the cluster's network, at the address of the node's bridge, which pods reach."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.log = folder, folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._targets: Targets | None = None
 
     def start(self, cluster: Cluster) -> None:
-        """Starts it, or starts it again with what it has stored."""
-        kubeconfig = self._folder / "kubeconfig.yaml"
-        content = yaml.safe_load(cluster.kubeconfig.read_text())
-        content["clusters"][0]["cluster"]["server"] = SERVER_INSIDE
-        kubeconfig.write_text(yaml.safe_dump(content))
-        (self._folder / "prometheus.yaml").write_text(yaml.safe_dump(_configuration(kubeconfig)))
+        """Starts it, or starts it again with what it has stored; returns when it answers."""
+        if self._targets is None:
+            self._targets = Targets(cluster, self._folder / "targets.json")
+            self._targets.start()
+        (self._folder / "prometheus.yaml").write_text(yaml.safe_dump(_configuration(self._folder / "targets.json")))
         argv = [
             *("setpriv", "--pdeathsig", "TERM", str(require_prometheus(cache_dir()))),
             f"--config.file={self._folder / 'prometheus.yaml'}",
@@ -53,6 +99,20 @@ class Prometheus:
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(cluster.netns_argv(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = self._process
+
+        def runs() -> None:
+            assert process.poll() is None, f"Prometheus ended:\n{self.log.read_text()}"
+
+        asks = f"from urllib.request import urlopen; urlopen('http://{netns.GATEWAY}:{PORT}/-/ready', timeout=5)"
+        ready = (sys.executable, "-c", asks)
+        wait_until("Prometheus", lambda: cluster.run_in_netns(ready).returncode == 0, timeout_s=_END_S, check=runs)
+
+    def end(self) -> None:
+        """Ends it and the list of its targets."""
+        self.stop()
+        if self._targets is not None:
+            self._targets.end()
 
     def stop(self) -> None:
         """Ends it; its address answers no more."""
@@ -66,14 +126,14 @@ class Prometheus:
         self._process = None
 
 
-def _configuration(kubeconfig: Path) -> dict[str, Any]:
-    """That of the guide, with the way to this cluster."""
+def _configuration(targets: Path) -> dict[str, Any]:
+    """That of the guide, with a list of targets in place of Kubernetes' discovery."""
     block = re.search(r"```yaml\n(scrape_configs:.*?)```", _GUIDE.read_text(), re.DOTALL)
     assert block, "docs/goodput.md shows how Prometheus finds the workers"
     content: dict[str, Any] = yaml.safe_load(block[1])
     for job in content["scrape_configs"]:
-        for found in job["kubernetes_sd_configs"]:
-            found["kubeconfig_file"] = str(kubeconfig)
+        assert job.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+        job["file_sd_configs"] = [{"files": [str(targets)], "refresh_interval": "1s"}]
     return content
 
 
@@ -84,7 +144,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     try:
         yield server
     finally:
-        server.stop()
+        server.end()
 
 
 @pytest.fixture(scope="module")
