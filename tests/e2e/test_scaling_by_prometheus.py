@@ -1,9 +1,9 @@
 """The number of replicas follows a real load as a real Prometheus tells it; `make e2e-scaling-prometheus`.
 
 One story in order: a step up, five minutes in which Prometheus is away while the load goes on, a second step once it is
-back, and back to less. Debian builds its Prometheus without the discovery of Kubernetes pods, so a list of targets stands
-in for that alone: it has the labels that discovery gives, and the rules of docs/goodput.md choose from them. Prints the
-way of the number.
+back, and back to less. Debian builds its Prometheus without the discovery of Kubernetes pods, so a list of targets
+stands in for that alone: it has the labels that discovery gives, and the rules of docs/goodput.md choose from them.
+Prints the way of the number.
 """
 
 import json
