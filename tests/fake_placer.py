@@ -19,7 +19,7 @@ class FakePlacer:
         self._reserved: dict[Key, tuple[Reservation, ...]] = {}
         self.waiting: set[Key] = set()
 
-    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
+    def view(self, key: Key, pods: Iterable[Raw], resources: Iterable[str]) -> ClusterView | None:
         """The cluster as it is now, net of what other keys reserved."""
         ledger = Ledger()
         for name, entry in self._nodes():
