@@ -186,7 +186,7 @@ class Shell:
 
     def _decide_placed(self, key: Key, world: World, placer: Books) -> Outcome:
         cluster = placer.view(key, world.pods, resources_of(world))
-        outcome = self._parts.decide(replace(world, cluster=cluster, unread=placer.fault()))
+        outcome = self._parts.decide(world.showing(cluster, placer.fault()))
         placer.record(key, world.pods, outcome.reservations, waits=outcome.waits_for_room)
         return outcome
 
