@@ -18,9 +18,13 @@ class FakePlacer:
         self._cluster, self._room = cluster, room
         self._reserved: dict[Key, tuple[Reservation, ...]] = {}
         self.waiting: set[Key] = set()
+        self.unread = ""
 
-    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
-        """The cluster as it is now, net of what other keys reserved."""
+    def view(self, key: Key, pods: Iterable[Raw], resources: Iterable[str]) -> ClusterView | None:
+        """The cluster as it is now, net of what other keys reserved; none while it is `unread`."""
+        if self.unread:
+            self.waiting.add(key)
+            return None
         ledger = Ledger()
         for name, entry in self._nodes():
             ledger.set_node(name, entry)
@@ -31,13 +35,16 @@ class FakePlacer:
         return ledger.view(str(key), {})
 
     def fault(self) -> str:
-        """It always has a view."""
-        return ""
+        """Why there is no view."""
+        return self.unread
 
     def record(self, key: Key, pods: Iterable[Raw], reservations: Sequence[Reservation], *, waits: bool) -> None:
         """What was decided on the last view."""
         self._reserved[key] = tuple(reservations)
-        (self.waiting.add if waits else self.waiting.discard)(key)
+        if waits:
+            self.waiting.add(key)
+        elif not self.unread:
+            self.waiting.discard(key)
 
     def forget(self, key: Key) -> None:
         """The ModelDeployment is gone."""

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from builders import Fleet, Raw, accelerator_class, deployment
+from modelfleet.core.placement.project import empty_node
 from modelfleet.core.snapshot import Inventory, World
 
 PERFORMANCE: Raw = {
@@ -95,7 +96,8 @@ class PlannedFleet(Fleet):
 
     def world(self) -> World:
         """What a gatherer would read now; nodes and profiles are always read here."""
-        return replace(super().world(), inventory=Inventory(nodes=self.nodes, profiles=self.profiles))
+        inventory = Inventory(nodes=tuple(map(empty_node, self.nodes)), profiles=self.profiles)
+        return replace(super().world(), inventory=inventory)
 
     def jobs(self) -> dict[str, Raw]:
         """The Jobs by name."""

@@ -137,8 +137,9 @@ class Reason(at.Documented):
     )
     NODES_NOT_READ = (
         "NodesNotRead",
-        (at.NOT_PLACED, at.NOT_AVAILABLE, at.PROGRESSING),
-        "The operator has not read all nodes, pods and devices of the cluster yet, so it places nothing.",
+        (at.PLAN_UNKNOWN, at.NOT_PLACED, at.NOT_AVAILABLE, at.PROGRESSING),
+        "The operator has not read all nodes, pods and devices of the cluster yet, so it places nothing and chooses no"
+        " layout.",
         "Wait a moment. If it lasts, see the log: its ClusterRole must let it list and watch nodes and pods.",
     )
     WAITS_FOR_GATE = (

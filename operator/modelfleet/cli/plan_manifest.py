@@ -19,6 +19,7 @@ from modelfleet.core.asking import AskError as SpecError
 from modelfleet.core.described import ConfigError, stated
 from modelfleet.core.layout.question import Question
 from modelfleet.core.model.facts import ModelFacts
+from modelfleet.core.placement.project import empty_node
 from modelfleet.core.snapshot import Inventory
 
 _LEAST_FIGURE = 10**8
@@ -38,7 +39,7 @@ def manifest_question(files: Files, classes: Sequence[str], model: str | None) -
             )
     ask = Ask(deployment=deployment, classes=accelerators, facts=_facts(deployment, files, model))
     known_nodes = files.nodes is not None
-    inventory = Inventory(nodes=files.nodes or (), profiles=tuple(files.profiles))
+    inventory = Inventory(nodes=tuple(map(empty_node, files.nodes or ())), profiles=tuple(files.profiles))
     try:
         asked = question(ask, inventory)
     except SpecError as error:

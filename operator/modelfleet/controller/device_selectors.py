@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, total_ordering
 from typing import Any
 
@@ -16,6 +17,7 @@ from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
 from modelfleet.api.values import Quantity
+from modelfleet.controller.device_parts import Parts, parts_read
 
 _log = logging.getLogger(__name__)
 
@@ -26,31 +28,53 @@ _TYPES = {"string": celtypes.StringType, "int": celtypes.IntType, "bool": celtyp
 def selects(expression: str, device: Mapping[str, Any]) -> bool:
     """Whether the expression holds for a device (core.placement.devices). One that is false, that the device has no
     attribute for, or that cannot be evaluated here does not: such devices are not counted on."""
-    return _decided(expression, json.dumps(device, sort_keys=True))
+    read = _read(expression)
+    if read is None:
+        return False
+    return _decided(expression, json.dumps(device if read.parts is None else _only(device, read.parts), sort_keys=True))
 
 
 @lru_cache(maxsize=65536)
 def _decided(expression: str, device: str) -> bool:
-    """Devices of one kind are alike, so few are decided."""
-    program = _program(expression)
-    if program is None:
+    """Most devices differ in nothing that an expression reads (their uuid, their address), so few are decided."""
+    read = _read(expression)
+    if read is None:
         return False
     try:
-        return bool(program.evaluate({"device": _device(json.loads(device))}))
-    except CELEvalError as error:
+        return bool(read.runner.evaluate({"device": _device(json.loads(device))}))
+    except (CELEvalError, RecursionError) as error:
         _log.debug("a device is not selected: %s: %s", expression, error)
         return False
 
 
+@dataclass(frozen=True)
+class _Read:
+    """An expression, and what it can see of a device."""
+
+    runner: celpy.Runner
+    parts: Parts | None
+
+
 @lru_cache(maxsize=1024)
-def _program(expression: str) -> celpy.Runner | None:
+def _read(expression: str) -> _Read | None:
     environment = celpy.Environment()
     try:
-        return environment.program(environment.compile(expression), functions=_FUNCTIONS)
-    except CELParseError as error:
+        tree = environment.compile(expression)
+        return _Read(environment.program(tree, functions=_FUNCTIONS), parts_read(tree))
+    except (CELParseError, RecursionError) as error:
         said = str(error).splitlines()[0]
         _log.warning("no device is selected by an expression that cannot be read here: %s", said)
         return None
+
+
+def _only(device: Mapping[str, Any], parts: Parts) -> Mapping[str, Any]:
+    """The device with these parts alone."""
+    found: dict[str, Any] = {"driver": device["driver"], "attributes": {}, "capacity": {}}
+    for kind, domain, name in parts:
+        values = device[kind].get(domain, {})
+        if name in values:
+            found[kind].setdefault(domain, {})[name] = values[name]
+    return found
 
 
 class _Domains(celtypes.MapType):
@@ -73,8 +97,8 @@ class _Amount:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Amount) and self._exact == other._exact
 
-    def __lt__(self, other: "_Amount") -> bool:
-        return self._exact < other._exact
+    def __lt__(self, other: object) -> bool:
+        return self._exact < other._exact if isinstance(other, _Amount) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._exact)
@@ -100,8 +124,8 @@ class _Version:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Version) and self._key == other._key
 
-    def __lt__(self, other: "_Version") -> bool:
-        return self._key < other._key
+    def __lt__(self, other: object) -> bool:
+        return self._key < other._key if isinstance(other, _Version) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.numbers)

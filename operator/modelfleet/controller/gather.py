@@ -1,7 +1,7 @@
 """One fresh snapshot of a ModelDeployment's world, whole or not at all. I/O: reads only."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -16,14 +16,12 @@ from modelfleet.controller.resources import (
     CHILDREN,
     CLASSES,
     DEPLOYMENTS,
-    NODES,
     PROFILES,
 )
 from modelfleet.controller.triggers import Key
 from modelfleet.core import raw
 from modelfleet.core.intent import plans_anew
 from modelfleet.core.measured import measured_part
-from modelfleet.core.placement.devices import DeviceBooks
 from modelfleet.core.profiling import has_steps
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.snapshot import Inventory, Raw, Settings, World
@@ -47,13 +45,10 @@ class Gatherer:
         now: Callable[[], datetime],
         book: Book | None = None,
         activators: Activators | None = None,
-        devices: DeviceBooks | None = None,
     ) -> None:
-        """`book` is told which pods to read, and has what was read; None where nothing is measured. `devices` tells
-        what nodes offer beside what they say themselves; None: nothing."""
+        """`book` is told which pods to read, and has what was read; None where nothing is measured."""
         self._cluster, self._settings, self._now, self._book = cluster, settings, now, book
         self._activators = activators or Activators(cluster)
-        self._devices = devices or DeviceBooks()
         self._told: dict[Key, tuple[str, float]] = {}
         self._profiled_s: dict[Key, float] = {}
         self._not_serving_since: dict[Key, dict[str, float]] = {}
@@ -98,7 +93,10 @@ class Gatherer:
         )
         world = replace(world, profiles=await self._profiles(key, world.samples))
         world = await self._activators.seen_in(key, world)
-        return replace(world, inventory=await self._inventory(key)) if plans_anew(world) else world
+        if not plans_anew(world):
+            return world
+        # Nodes come from the placer's books: 1,250 of them are 100 MB on the wire, and many keys may plan at once.
+        return replace(world, inventory=Inventory(profiles=await self._cluster.list(PROFILES, key.namespace)))
 
     def name_is_taken(self, key: Key, kind: str, name: str) -> None:
         """A create met another object under this name: show it in this key's worlds for as long as it exists."""
@@ -127,14 +125,6 @@ class Gatherer:
         self._activators.forget(key)
         if self._book is not None:
             self._book.forget(key)
-
-    async def _inventory(self, key: Key) -> Inventory:
-        """Nodes are many and large: what is kept of each is what a plan is made from."""
-        nodes, profiles = await asyncio.gather(self._cluster.list(NODES), self._cluster.list(PROFILES, key.namespace))
-        return Inventory(
-            nodes=tuple(_outline(node, self._devices.offered(node["metadata"]["name"])) for node in nodes),
-            profiles=profiles,
-        )
 
     async def _profiles(self, key: Key, samples: Samples | None) -> tuple[Raw, ...] | None:
         """What is written of measurements, looked at seldom: that is how often it is written at most."""
@@ -198,12 +188,3 @@ class Gatherer:
 def _of(key: Key) -> str:
     """Selects what carries our label of a key; a name may be longer than a label."""
     return f"{names.DEPLOYMENT_LABEL}={names.child(key.name)}"
-
-
-def _outline(node: Raw, devices: Mapping[str, int]) -> Raw:
-    offered = {name: str(amount) for name, amount in devices.items()}
-    return {
-        "metadata": {"name": node["metadata"]["name"], "labels": node["metadata"].get("labels", {})},
-        "spec": {"unschedulable": node.get("spec", {}).get("unschedulable", False)},
-        "status": {"allocatable": {**offered, **node.get("status", {}).get("allocatable", {})}},
-    }

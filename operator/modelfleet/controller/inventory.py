@@ -30,6 +30,10 @@ _UNENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _FIRST_S, _MOST_S = 0.5, 15.0
 
 
+FEW_SLICES = 8
+"""With as many ResourceSlices that are not looked at yet, a view looks at them itself: a tenth of a second for nodes of
+eight devices that all differ."""
+
 _DENIED_S = 300.0
 """Until devices are asked for again where the cluster does not serve them, or the operator may not read them."""
 
@@ -71,6 +75,7 @@ class Inventory:
             *self._device_kinds(self.ledger.devices),
         )
         self._now = asyncio.get_running_loop().time
+        self._unseen = asyncio.Event()
 
     @property
     def whole(self) -> bool:
@@ -84,8 +89,18 @@ class Inventory:
 
     @property
     def usable(self) -> bool:
-        """Whole, and not too old to decide on."""
-        return self.whole and self.age_s < STALE_S
+        """Whole, not too old to decide on, and all devices that count were looked at."""
+        return self.whole and self.age_s < STALE_S and self._is_seen
+
+    @property
+    def _is_seen(self) -> bool:
+        return len(self.ledger.devices.unseen) <= FEW_SLICES
+
+    def ask(self, resources: Iterable[str]) -> None:
+        """Devices are asked for by these names: they are counted, as soon as they were looked at."""
+        self.ledger.recount(self.ledger.devices.ask(resources))
+        if not self._is_seen:
+            self._unseen.set()
 
     def fault(self) -> str:
         """Why it is not usable, as the end of a sentence; empty where it is."""
@@ -94,6 +109,8 @@ class Inventory:
             return f"the {' and '.join(missing)} of the cluster are not all read yet{self._trouble()}"
         if self.usable:
             return ""
+        if not self._is_seen:
+            return "the devices of the cluster are not all looked at yet"
         return f"the API server has told nothing about nodes, pods or devices for {STALE_S:.0f} s{self._trouble()}"
 
     def _trouble(self) -> str:
@@ -110,6 +127,21 @@ class Inventory:
         async with asyncio.TaskGroup() as group:
             for kind in self._kinds:
                 group.create_task(self._follow(kind))
+            group.create_task(self._look_at_devices())
+
+    async def _look_at_devices(self) -> None:
+        """Slice by slice, what else is due between them: to decide on every device of a large cluster takes longer than
+        the Lease may wait."""
+        books = self.ledger.devices
+        while True:
+            await self._unseen.wait()
+            self._unseen.clear()
+            was_usable = self.usable
+            while name := next(iter(books.unseen), None):
+                books.look_at(name)
+                await asyncio.sleep(0)
+            if self.usable and not was_usable:
+                self._room_grew()
 
     async def _follow(self, kind: _Stream) -> None:
         wait_s = _FIRST_S
@@ -238,6 +270,8 @@ class Inventory:
 
     def _recount(self, nodes: frozenset[str]) -> None:
         self.ledger.recount(nodes)
+        if not self._is_seen:
+            self._unseen.set()
         if nodes and self.whole:
             self._room_grew()
 

@@ -192,8 +192,7 @@ class Operator:
         activators = Activators(cluster, self._options.namespaces)
         triggers = QueueTriggers(queue, asyncio.get_running_loop())
         placer = Placer(streams, triggers)
-        devices = placer.inventory.ledger.devices
-        gatherer = Gatherer(cluster, self._options.settings, utc_now, book, activators, devices)
+        gatherer = Gatherer(cluster, self._options.settings, utc_now, book, activators)
         sampling = Sampling(book, self._options.sampling, triggers, self._metrics)
         numbers = Autoscaler(book.samples, triggers, utc_now)
         shell = Shell(Parts(cluster, gatherer, recorder, plan, utc_now, self._metrics.reconciled, placer, numbers))

@@ -39,9 +39,10 @@ class Placer:
         """Keys that wait for room."""
         return len(self._waiting)
 
-    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
-        """The cluster as this key may use it; `pods` are its own, freshly listed. None: nothing may be decided on the
-        books now, and the key is woken once that changes."""
+    def view(self, key: Key, pods: Iterable[Raw], resources: Iterable[str]) -> ClusterView | None:
+        """The cluster as this key may use it; `pods` are its own, freshly listed, `resources` the names by which it may
+        ask for devices. None: nothing may be decided on the books now, and the key is woken once that changes."""
+        self.inventory.ask(resources)
         if not self.inventory.usable:
             self._waiting.add(key)
             return None

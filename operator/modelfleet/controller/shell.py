@@ -15,6 +15,7 @@ from modelfleet.controller.gather import Gatherer
 from modelfleet.controller.queue import Done, Forget, Result, Retry
 from modelfleet.controller.triggers import Key
 from modelfleet.core.active import Scaling
+from modelfleet.core.asked_resources import resources_of
 from modelfleet.core.effects import Outcome
 from modelfleet.core.placement.view import ClusterView, Reservation
 from modelfleet.core.scaling.arbitration import Grant
@@ -48,8 +49,9 @@ class Decide(Protocol):
 class Books(Protocol):
     """`controller.placer.Placer`."""
 
-    def view(self, key: Key, pods: Iterable[Raw]) -> ClusterView | None:
-        """The cluster as this key may use it; None while nothing may be decided on it."""
+    def view(self, key: Key, pods: Iterable[Raw], resources: Iterable[str]) -> ClusterView | None:
+        """The cluster as this key, which may ask for these resources, may use it; None while nothing may be decided on
+        it."""
 
     def fault(self) -> str:
         """Why there is no view, as the end of a sentence; empty where there is one."""
@@ -183,7 +185,8 @@ class Shell:
         return outcome
 
     def _decide_placed(self, key: Key, world: World, placer: Books) -> Outcome:
-        outcome = self._parts.decide(replace(world, cluster=placer.view(key, world.pods), unread=placer.fault()))
+        cluster = placer.view(key, world.pods, resources_of(world))
+        outcome = self._parts.decide(world.showing(cluster, placer.fault()))
         placer.record(key, world.pods, outcome.reservations, waits=outcome.waits_for_room)
         return outcome
 

@@ -21,8 +21,8 @@ from modelfleet.core.layout.question import Question
 from modelfleet.core.layout.shape import Layout
 from modelfleet.core.model.facts import ModelFacts, Scheme
 from modelfleet.core.perf.profile import Profile
+from modelfleet.core.placement.view import NodeView
 from modelfleet.core.plan import mounted
-from modelfleet.core.pods import amount
 from modelfleet.core.snapshot import Inventory
 
 _UNSTATED_FABRIC_BYTES_PER_S = 1e9
@@ -139,10 +139,11 @@ def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inv
     standard = kind.spec.standard_quantization
     host = kind.spec.host_per_accelerator
     labels = {str(k): str(v) for k, v in (kind.spec.node_selector | spec.placement.node_selector).items()}
+    nodes = inventory.nodes if inventory is not None else None
     return asked.Candidate(
         name=kind.metadata.name,
         hardware=hardware(kind),
-        nodes=None if inventory is None else _rooms(inventory, labels, kind.spec.requested),
+        nodes=None if nodes is None else _rooms(nodes, labels, kind.spec.requested),
         supplies=tuple(
             asked.Supply(
                 name=str(each.name),
@@ -161,15 +162,14 @@ def _candidate(kind: AcceleratorClass, spec: ModelDeploymentSpec, inventory: Inv
     )
 
 
-def _rooms(inventory: Inventory, labels: Mapping[str, str], resource: str) -> tuple[asked.NodeRoom, ...]:
+def _rooms(nodes: Iterable[NodeView], labels: Mapping[str, str], resource: str) -> tuple[asked.NodeRoom, ...]:
     """The nodes that a pod could be on, with what pods of others leave free of them."""
     rooms = []
-    for node in inventory.nodes:
-        fits = labels.items() <= raw.mapping(node, "metadata", "labels").items()
-        total = int(amount(raw.mapping(node, "status", "allocatable").get(resource)))
-        if fits and total > 0 and raw.at(node, "spec", "unschedulable") is not True:
-            held = inventory.held.get(raw.name(node), {}).get(resource, 0)
-            rooms.append(asked.NodeRoom(name=raw.name(node), total=total, free=min(total, max(0, total - held))))
+    for node in nodes:
+        total = node.allocatable.get(resource, 0)
+        if total > 0 and not node.cordoned and labels.items() <= node.labels.items():
+            free = min(total, max(0, node.free.get(resource, 0)))
+            rooms.append(asked.NodeRoom(name=node.name, total=total, free=free))
     return tuple(sorted(rooms, key=lambda room: room.name))
 
 

@@ -32,6 +32,12 @@ class Children:
         return name in self.pods or ("Pod", name) in self.foreign
 
 
+def owner_of(world: World) -> Owner:
+    """The ModelDeployment as its children name it."""
+    metadata = raw.mapping(world.deployment, "metadata")
+    return Owner(raw.name(world.deployment), raw.text(metadata, "namespace"), raw.uid(world.deployment))
+
+
 def observe(world: World, owner: Owner) -> Children:
     """Sorts what was listed, and what was found under a child's name, by who controls it.
 

@@ -4,6 +4,7 @@ Where no listed class states its performance, the user's pins are the plan and n
 chooses, once for each revision: a revision that is pinned is taken as it is, and nothing is read or computed for it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ from modelfleet.api.sources import Scheme
 from modelfleet.core import raw
 from modelfleet.core.adoption import adopt, adopted, entry_of, standing_beside
 from modelfleet.core.asking import Ask, AskError, question
-from modelfleet.core.children import Children
+from modelfleet.core.children import Children, observe, owner_of
 from modelfleet.core.described import ConfigError, inspected, stated
 from modelfleet.core.effects import Effect
 from modelfleet.core.inputs import REVISION_DIGITS, canonical_tolerations, digest, plan_inputs, planner_inputs
@@ -99,7 +100,8 @@ class _Accepted:
 
 
 def plans_anew(world: World) -> bool:
-    """Whether a plan is to be predicted that no revision pins: only then `world.inventory` matters."""
+    """Whether a plan is to be predicted that no revision pins, and what the model is made of is known: only then
+    `world.inventory` matters."""
     accepted = _accept(world)
     if not isinstance(accepted, _Accepted) or not accepted.predictable:
         return False
@@ -108,7 +110,9 @@ def plans_anew(world: World) -> bool:
     )
     adoption = entry(state, names.ADOPTION_KEY)
     stands = raw.text(adoption, "revision") if raw.text(adoption, "inputs") == accepted.digest else accepted.digest
-    return all(raw.text(item, "data", "inputs") not in (stands, accepted.digest) for item in world.revisions)
+    if any(raw.text(item, "data", "inputs") in (stands, accepted.digest) for item in world.revisions):
+        return False
+    return _all_refuse(accepted) is None and _facts(world, observe(world, owner_of(world)), accepted).facts is not None
 
 
 def decide_intent(world: World, children: Children, known: Mapping[str, Revision]) -> Intent:
@@ -362,6 +366,8 @@ def _errand(accepted: _Accepted, settings: Settings) -> Errand:
 
 
 def _plan(world: World, accepted: _Accepted, facts: ModelFacts, pins: Mapping[str, str]) -> Planning:
+    if world.inventory is not None and world.inventory.nodes is None:
+        return Planning(verdict=unknown(Reason.NODES_NOT_READ, f"{world.unread}, so no layout is chosen"))
     try:
         asked = question(Ask(accepted.deployment, accepted.predictable, facts), _inventory(world))
     except AskError as error:
@@ -371,18 +377,17 @@ def _plan(world: World, accepted: _Accepted, facts: ModelFacts, pins: Mapping[st
 
 
 def _inventory(world: World) -> Inventory | None:
-    """The nodes, with what others hold of them where the cluster's pods are known."""
-    if world.inventory is None or world.cluster is None:
+    """The nodes, with what pods of others leave free of them: what our own hold is ours to use."""
+    if world.inventory is None or world.inventory.nodes is None:
         return world.inventory
-    held = {
-        node.name: {resource: amount - node.free.get(resource, 0) for resource, amount in node.allocatable.items()}
-        for node in world.cluster.nodes
-    }
+    own: dict[str, Counter[str]] = {}
     for one in filter(None, map(pod_entry, world.pods)):
-        for resource, amount in one.requests.items():
-            if resource in held.get(one.node, {}):
-                held[one.node][resource] -= amount
-    return replace(world.inventory, held=held)
+        own.setdefault(one.node, Counter()).update(one.requests)
+    nodes = (
+        replace(node, free=Counter(node.free) + own[node.name]) if node.name in own else node
+        for node in world.inventory.nodes
+    )
+    return replace(world.inventory, nodes=tuple(nodes))
 
 
 def _others(world: World, name: str) -> Iterator[AcceleratorClass]:

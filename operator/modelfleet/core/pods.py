@@ -160,11 +160,11 @@ def _condition(pod: Any, kind: str) -> dict[str, Any]:
 
 def _requests(pod: Any) -> dict[str, float]:
     worker = next((c for c in raw.items(pod, "spec", "containers") if c.get("name") == names.WORKER_CONTAINER), {})
-    amounts = {str(name): amount(value) for name, value in raw.mapping(worker, "resources", "requests").items()}
+    amounts = {str(name): _amount(value) for name, value in raw.mapping(worker, "resources", "requests").items()}
     return amounts | {_POD_SLOTS: 1.0}
 
 
-def amount(value: Any) -> float:
+def _amount(value: Any) -> float:
     """A raw quantity as a number; 0 where it is none."""
     try:
         return float(Quantity(value).exact)

@@ -13,7 +13,7 @@ from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
 from modelfleet.core.active import Scaling, decide_number, let_go_of, promise_of, with_number
 from modelfleet.core.capacity import spare_of
-from modelfleet.core.children import Children, observe
+from modelfleet.core.children import Children, observe, owner_of
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.corrected import decide_corrected
 from modelfleet.core.course import Course, Trial, decide_course
@@ -35,7 +35,6 @@ from modelfleet.core.profiling import Learning
 from modelfleet.core.progress import longest_start_s
 from modelfleet.core.promise import keep_promise
 from modelfleet.core.promised import decide_promised
-from modelfleet.core.render.metadata import Owner
 from modelfleet.core.replicas import decide_replicas
 from modelfleet.core.revisions import (
     Revision,
@@ -73,9 +72,7 @@ def plan(world: World) -> Outcome:
     if raw.at(world.deployment, "metadata", "deletionTimestamp") is not None:
         # Garbage collection deletes the children, and the workers drain on SIGTERM.
         return Outcome((), dict(raw.mapping(world.deployment, "status")))
-    owner = Owner(
-        raw.name(world.deployment), raw.text(world.deployment, "metadata", "namespace"), raw.uid(world.deployment)
-    )
+    owner = owner_of(world)
     children = observe(world, owner)
     pods = tuple(view(item, owner.name) for _, item in sorted(children.pods.items()))
     known = pinned(children)
@@ -311,8 +308,8 @@ def _begun(moves: Moves, pools: Mapping[str, Revision]) -> frozenset[str]:
 
 def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -> float | None:
     """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
-    Job that reads the model, that of nodes, which are not watched, a rollout's deadline, the next schedule, that of a
-    pod which ought to have ended, or that of going to zero."""
+    Job that reads the model, that of nodes, which wake nobody who has no plan, a rollout's deadline, the next schedule,
+    that of a pod which ought to have ended, or that of going to zero."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
     deadline = s.course.wake_after_s if s.course else None

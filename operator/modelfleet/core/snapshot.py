@@ -1,13 +1,13 @@
 """The frozen world that a decision is made on. Pure: the shell gathers it whole, or does not decide."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
 from typing import Any
 
 from modelfleet.core.activator import Answer
-from modelfleet.core.placement.view import ClusterView
+from modelfleet.core.placement.view import ClusterView, NodeView
 from modelfleet.core.scaling.arbitration import Grant
 from modelfleet.core.scaling.memory import Kept
 from modelfleet.core.scaling.samples import Samples
@@ -33,14 +33,11 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Raw nodes of the cluster and ModelProfiles of the namespace; a later change of either moves no pinned plan.
+    """Nodes of the cluster (None: not known yet) and raw ModelProfiles of the namespace; a later change of either moves
+    no pinned plan."""
 
-    `held` is what pods of others hold of a node, by resource; empty while that is not known.
-    """
-
-    nodes: tuple[Raw, ...] = ()
+    nodes: tuple[NodeView, ...] | None = None
     profiles: tuple[Raw, ...] = ()
-    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +62,8 @@ class World:
 
     `cluster` is all nodes, net of what others hold or have reserved; None where that is not known (yet), and `unread`
     says why: then nothing may be placed. `inventory` is what a plan is made from besides, and None where no plan is to
-    be made (`intent.plans_anew`). `profiles` are the ModelProfiles with our deployment label; None where it is not the
-    time to look at them.
+    be made (`intent.plans_anew`); its nodes are those of `cluster`. `profiles` are the ModelProfiles with our
+    deployment label; None where it is not the time to look at them.
     """
 
     deployment: Raw
@@ -97,3 +94,9 @@ class World:
     refused: str = ""
     settings: Settings
     now: datetime
+
+    def showing(self, cluster: ClusterView | None, unread: str) -> "World":
+        """The world with what is known of the cluster now."""
+        nodes = cluster.nodes if cluster is not None else None
+        inventory = replace(self.inventory, nodes=nodes) if self.inventory is not None else None
+        return replace(self, cluster=cluster, unread=unread, inventory=inventory)

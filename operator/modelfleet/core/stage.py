@@ -62,10 +62,11 @@ class Stage:
 
     def world(self) -> World:
         """What a gatherer would read now."""
+        cluster = self.view()
         return World(
             deployment=self.deployment,
             classes=self.classes,
-            cluster=self.view(),
+            cluster=cluster,
             not_serving_s={uid: (self.now - since).total_seconds() for uid, since in self.off_since.items()},
             settings=self.settings,
             now=self.now,
@@ -76,7 +77,7 @@ class Stage:
             jobs=tuple(self.of("Job")),
             budgets=tuple(self.of("PodDisruptionBudget")),
             policies=tuple(self.of("NetworkPolicy")),
-            inventory=Inventory(nodes=tuple(self.nodes.values()), profiles=self.profiles),
+            inventory=Inventory(nodes=cluster.nodes, profiles=self.profiles),
         )
 
     def view(self) -> ClusterView:

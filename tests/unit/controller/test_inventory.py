@@ -110,7 +110,7 @@ async def placer_on(streams):
 
 
 def free(placer, key=CHAT, pods=()):
-    view = placer.view(key, pods)
+    view = placer.view(key, pods, (GPU,))
     return None if view is None else {node.name: node.free[GPU] for node in view.nodes}
 
 

@@ -1,11 +1,13 @@
 """The inventory follows devices of Dynamic Resource Allocation beside nodes and pods, where the cluster serves them."""
 
 import asyncio
+from itertools import pairwise
 
+import celpy
 import pytest
 
 from modelfleet.controller.cluster import ApiError
-from modelfleet.controller.inventory import STALE_S
+from modelfleet.controller.inventory import FEW_SLICES, STALE_S
 from modelfleet.controller.streams import Change
 from unit.controller.test_inventory import CHAT, FakeStreams, free, node, placer_on, settle
 
@@ -40,7 +42,7 @@ def cluster(**kinds):
 
 
 def devices(placer):
-    view = placer.view(CHAT, ())
+    view = placer.view(CHAT, (), (RESOURCE,))
     return None if view is None else view.nodes[0].free.get(RESOURCE, 0)
 
 
@@ -71,7 +73,7 @@ async def test_nothing_is_handed_out_before_claims_are_read():
 async def test_a_freed_device_wakes_those_who_wait():
     streams = cluster(resourceclaims=[claim("a", "b")])
     async with placer_on(streams) as (placer, woken):
-        placer.view(CHAT, ())
+        placer.view(CHAT, (), (RESOURCE,))
         placer.record(CHAT, (), (), waits=True)
         await asyncio.sleep(5)
         woken.keys.clear()
@@ -84,7 +86,7 @@ async def test_a_cluster_that_serves_no_devices_is_placed_on_and_asked_seldom():
     streams = FakeStreams([node("n1")], [])
     async with placer_on(streams) as (placer, _):
         assert free(placer) == {"n1": 8}
-        assert "list resourceslices: HTTP 404" in placer.view(CHAT, ()).devices_fault
+        assert "list resourceslices: HTTP 404" in placer.view(CHAT, (), (RESOURCE,)).devices_fault
         for _ in range(20):
             await asyncio.sleep(STALE_S / 2)
             await streams.say("nodes", Change("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
@@ -99,8 +101,49 @@ async def test_devices_that_may_no_longer_be_read_count_no_more_and_it_is_said()
         assert devices(placer) == 2
         await streams.say("resourceslices", ApiError("watch resourceslices: HTTP 403, forbidden", status=403))
         assert devices(placer) == 0
-        assert placer.view(CHAT, ()).devices_fault == "watch resourceslices: HTTP 403, forbidden"
+        assert placer.view(CHAT, (), (RESOURCE,)).devices_fault == "watch resourceslices: HTTP 403, forbidden"
         await asyncio.sleep(400)
         for plural in ("nodes", "pods", "deviceclasses", "resourceclaims"):
             await streams.say(plural, Change("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
         assert (placer.inventory.devices_fault, devices(placer)) == ("", 2)
+
+
+UNIQUE = {
+    "metadata": {"name": "large"},
+    "spec": {"selectors": [{"cel": {"expression": 'device.attributes["gpu.example.com"].uuid.startsWith("GPU-")'}}]},
+}
+
+
+def unique_slices(count: int):
+    """One slice of one device for each node; no two devices are alike."""
+    for number in range(count):
+        one = device_slice("a")
+        one["metadata"]["name"] = f"n{number}-gpus"
+        one["spec"] |= {"nodeName": f"n{number}", "pool": one["spec"]["pool"] | {"name": f"n{number}"}}
+        one["spec"]["devices"][0]["attributes"] = {"uuid": {"string": f"GPU-of-pieces-{number}"}}
+        yield one
+
+
+async def test_many_devices_that_all_differ_are_looked_at_piece_by_piece_while_nothing_is_decided(monkeypatch):
+    evaluated, real = [], celpy.InterpretedRunner.evaluate
+    monkeypatch.setattr(celpy.InterpretedRunner, "evaluate", lambda *of: evaluated.append(of) or real(*of))
+    count = 5 * FEW_SLICES
+    streams = cluster(deviceclasses=[UNIQUE], resourceslices=list(unique_slices(count)))
+    streams.items["nodes"] = [node(f"n{number}") for number in range(count)]
+    async with placer_on(streams) as (placer, woken):
+        await asyncio.sleep(1)
+        assert (placer.inventory.usable, evaluated) == (True, [])  # nobody asked yet
+        assert devices(placer) is None
+        assert placer.fault() == "the devices of the cluster are not all looked at yet"
+        seen = [len(evaluated)]
+        while len(evaluated) < count:
+            await asyncio.sleep(0)
+            seen.append(len(evaluated))
+        assert max(after - before for before, after in pairwise(seen)) <= 1
+        await asyncio.sleep(5)
+        assert (devices(placer), len(evaluated), woken.keys) == (1, count, [CHAT])
+        few = list(unique_slices(FEW_SLICES))
+        for one in few:
+            one["spec"]["devices"][0]["attributes"]["uuid"]["string"] += "-again"
+        await streams.say("resourceslices", *(Change("MODIFIED", one) for one in few))
+        assert devices(placer) == 1  # a few are looked at by the view itself

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from builders import Fleet, Raw, condition
-from modelfleet.core.placement.view import ClusterView, NodeView
+from modelfleet.core.placement.project import empty_node
+from modelfleet.core.placement.view import ClusterView
 from modelfleet.core.reconcile import plan
 from planner_worlds import FACTS_70B, FACTS_405B, PlannedFleet, gpu_class, node, objective, planned, settled
 
@@ -107,10 +108,31 @@ def test_the_cheapest_class_that_keeps_the_promise_is_taken():
     ],
 )
 def test_what_pods_of_others_hold_is_not_free_to_a_plan(free: int, said: bool):
-    one = NodeView(name="one", labels={}, allocatable={"nvidia.com/gpu": 8}, free={"nvidia.com/gpu": free})
-    world = replace(PlannedFleet(planned()).world(), cluster=ClusterView(nodes=(one,)))
+    one = replace(empty_node(node("one")), free={"nvidia.com/gpu": free})
+    world = PlannedFleet(planned()).world().showing(ClusterView(nodes=(one,)), "")
     message = condition(plan(world).status, "Planned")[2]
     assert ("class h100 has 0 free accelerators in 1 node" in message) == said
+
+
+def test_while_the_nodes_are_not_known_no_layout_is_chosen_and_the_condition_says_why():
+    world = PlannedFleet(planned()).world().showing(None, "the pods of the cluster are not all read yet")
+    outcome = plan(world)
+    assert outcome.effects == ()
+    assert condition(outcome.status, "Planned") == (
+        "Unknown",
+        "NodesNotRead",
+        "the pods of the cluster are not all read yet, so no layout is chosen",
+    )
+
+
+def test_what_our_own_pods_hold_is_free_to_a_plan():
+    fleet = settled(planned())
+    own = next(iter(fleet.pods().values()))
+    own["spec"]["nodeName"] = "one"
+    fleet.deployment["spec"]["objectives"] = objective(tpot="20ms")
+    full = replace(empty_node(node("one", count=1)), free={"nvidia.com/gpu": 0})
+    message = condition(plan(fleet.world().showing(ClusterView(nodes=(full,)), "")).status, "Planned")[2]
+    assert "free accelerators" not in message
 
 
 def test_the_standard_of_the_class_chooses_among_the_variants():

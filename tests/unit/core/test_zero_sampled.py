@@ -11,6 +11,7 @@ from builders import START, Raw, merged
 from modelfleet.api import names
 from modelfleet.api.parse import parse_deployment
 from modelfleet.core.effects import Outcome
+from modelfleet.core.placement.project import empty_node
 from modelfleet.core.promise import digest
 from modelfleet.core.scaling.history import SLOT_S
 from modelfleet.core.scaling.joining import thinned
@@ -45,7 +46,7 @@ class Sleeper(Site):
 
     def world(self) -> World:
         """What a gatherer would read now."""
-        return replace(super().world(), inventory=Inventory(nodes=(node("one"),)), scaling=self.kept)
+        return replace(super().world(), inventory=Inventory(nodes=(empty_node(node("one")),)), scaling=self.kept)
 
     def look(self, cut: int | None = None) -> Outcome:
         """One reconcile; the process remembers the decision, a killed one does not."""

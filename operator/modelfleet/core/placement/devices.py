@@ -4,7 +4,7 @@ A pod asks for them by the resource name of their DeviceClass, and kube-schedule
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,6 +123,9 @@ def _is_current(entry: SliceEntry, newest: int, count: int) -> bool:
 class DeviceBooks:
     """The devices of a cluster. `selects` decides the expressions of classes; by default none holds.
 
+    Deciding an expression costs up to a millisecond, and a cluster may have a hundred thousand devices. So only the
+    classes that somebody asks for are looked at (`ask`), each slice once for a list of expressions; what is still to be
+    looked at can be done piece by piece (`look_at`), else it is done when a node is asked about.
     What is set or dropped answers with the nodes whose amounts may have changed.
     """
 
@@ -134,6 +137,10 @@ class DeviceBooks:
     _pools: dict[tuple[str, str], dict[str, SliceEntry]] = field(default_factory=dict)
     _holders: dict[DeviceId, str] = field(default_factory=dict)
     _offered: dict[str, Mapping[str, frozenset[DeviceId]]] = field(default_factory=dict)
+    _newest: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    _asked: frozenset[str] = frozenset()
+    _taken: dict[str, dict[tuple[str, ...], frozenset[str]]] = field(default_factory=dict)
+    _unseen: dict[str, None] = field(default_factory=dict)  # in the order in which they came
 
     @property
     def slices(self) -> Mapping[str, SliceEntry]:
@@ -162,9 +169,15 @@ class DeviceBooks:
                 touched |= {one.node, *(other.node for other in pool.values())}
         if before is not None:
             del self._slices[name], self._by_node[before.node][name], self._pools[before.driver, before.pool][name]
+            self._newest.pop((before.driver, before.pool), None)
+        self._taken.pop(name, None)
+        self._unseen.pop(name, None)
         if entry is not None:
             self._slices[name] = self._by_node.setdefault(entry.node, {})[name] = entry
             self._pools[entry.driver, entry.pool][name] = entry
+            self._newest.pop((entry.driver, entry.pool), None)
+            if any(map(self._counts, self._classes.values())):
+                self._unseen[name] = None
         return self._touch(touched)
 
     def set_claim(self, key: str, entry: ClaimEntry | None) -> frozenset[str]:
@@ -187,7 +200,33 @@ class DeviceBooks:
         before = self._classes.pop(name, None)
         if entry is not None:
             self._classes[name] = entry
-        return frozenset() if before == entry else self._touch(self._by_node)
+        if before == entry:
+            return frozenset()
+        counts = any(self._counts(one) for one in (before, entry) if one is not None)
+        return self._anew() if counts else frozenset()
+
+    def ask(self, resources: Iterable[str]) -> frozenset[str]:
+        """Somebody may ask for devices by these names, from now on: those of DeviceClasses are counted."""
+        asked = self._asked.union(resources)
+        new, self._asked = asked - self._asked, asked
+        return (
+            self._anew() if any(not new.isdisjoint(kind.resources) for kind in self._classes.values()) else frozenset()
+        )
+
+    @property
+    def unseen(self) -> Collection[str]:
+        """The slices that were not looked at yet for all the classes that are asked for."""
+        return self._unseen.keys()
+
+    def look_at(self, name: str) -> None:
+        """Decides which devices of a slice the classes that are asked for take."""
+        wanted = {kind.expressions for kind in self._classes.values() if self._counts(kind)}
+        before, devices = self._taken.get(name, {}), self._slices[name].devices
+        self._taken[name] = {
+            expressions: before[expressions] if expressions in before else self._select(expressions, devices)
+            for expressions in wanted
+        }
+        self._unseen.pop(name, None)
 
     def offered(self, node: str) -> Mapping[str, int]:
         """How many devices each resource name stands for on the node, held or not."""
@@ -208,27 +247,45 @@ class DeviceBooks:
         known = self._offered.get(node)
         if known is not None:
             return known
-        slices = self._by_node.get(node, {}).values()
-        newest = {pool: self._newest(pool) for pool in {(one.driver, one.pool) for one in slices}}
-        here = [one for one in slices if _is_current(one, *newest[one.driver, one.pool])]
+        slices = self._by_node.get(node, {})
+        here = {name: one for name, one in slices.items() if _is_current(one, *self._newest_of((one.driver, one.pool)))}
+        for name in here.keys() & self._unseen.keys():
+            self.look_at(name)
         found: dict[str, frozenset[DeviceId]] = {}
-        for kind in self._classes.values():
+        for kind in filter(self._counts, self._classes.values()):
             devices = frozenset(
-                (one.driver, one.pool, name)
-                for one in here
-                for name, device in one.devices.items()
-                if all(self.selects(expression, device) for expression in kind.expressions)
+                (one.driver, one.pool, device)
+                for name, one in here.items()
+                for device in self._taken[name][kind.expressions]
             )
             for resource in kind.resources:
                 found[resource] = devices
         self._offered[node] = found
         return found
 
-    def _newest(self, pool: tuple[str, str]) -> tuple[int, int]:
-        """A pool's newest generation, and how many of its slices are there."""
-        generations = [one.generation for one in self._pools[pool].values()]
-        newest = max(generations)
-        return newest, generations.count(newest)
+    def _counts(self, kind: DeviceClassEntry) -> bool:
+        """Somebody may ask for devices of the class."""
+        return not self._asked.isdisjoint(kind.resources)
+
+    def _select(self, expressions: tuple[str, ...], devices: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+        return frozenset(
+            name for name, device in devices.items() if all(self.selects(each, device) for each in expressions)
+        )
+
+    def _newest_of(self, pool: tuple[str, str]) -> tuple[int, int]:
+        """A pool's newest generation, and how many of its slices are there; a pool may span all nodes."""
+        known = self._newest.get(pool)
+        if known is None:
+            generations = [one.generation for one in self._pools[pool].values()]
+            newest = max(generations)
+            known = self._newest[pool] = newest, generations.count(newest)
+        return known
+
+    def _anew(self) -> frozenset[str]:
+        """Which classes count, or what they take, has changed."""
+        counts = any(map(self._counts, self._classes.values()))
+        self._unseen = dict.fromkeys(self._slices) if counts else {}
+        return self._touch(self._by_node)
 
     def _touch(self, nodes: Iterable[str]) -> frozenset[str]:
         touched = frozenset(nodes)

@@ -11,7 +11,7 @@ from modelfleet.api.values import Quantity
 from modelfleet.core import raw
 from modelfleet.core.placement.images import images_of
 from modelfleet.core.placement.kept_on import Kept, told_by
-from modelfleet.core.placement.view import Amounts, Taint
+from modelfleet.core.placement.view import Amounts, NodeView, Taint
 
 _FINISHED = ("Succeeded", "Failed")
 
@@ -70,6 +70,21 @@ def node_entry(node: Any) -> NodeEntry:
 
 
 _CORDON = "node.kubernetes.io/unschedulable"
+
+
+def empty_node(node: Any) -> NodeView:
+    """A raw node as a view shows one that no pod is on."""
+    entry = node_entry(node)
+    return NodeView(
+        name=raw.name(node),
+        labels=entry.labels,
+        allocatable=entry.allocatable,
+        free=entry.allocatable,
+        ready=entry.ready,
+        cordoned=entry.cordoned,
+        taints=entry.taints,
+        images=entry.images,
+    )
 
 
 def pod_entry(pod: Any) -> PodEntry | None:

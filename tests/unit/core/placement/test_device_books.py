@@ -9,6 +9,7 @@ from modelfleet.core.placement.project import NodeEntry, PodEntry
 DRIVER = "gpu.example.com"
 IMPLICIT = "deviceclass.resource.kubernetes.io/large"
 EXPLICIT = "example.com/large"
+SMALL = "deviceclass.resource.kubernetes.io/small"
 NODE = NodeEntry({}, {"cpu": 8000}, True, False, ())
 
 
@@ -49,6 +50,7 @@ def books() -> Ledger:
         "spec": {"extendedResourceName": EXPLICIT, "selectors": [{"cel": {"expression": "large"}}]},
     }
     ledger.recount(ledger.devices.set_class("large", device_class_entry(large)))
+    ledger.recount(ledger.devices.ask((IMPLICIT, EXPLICIT, SMALL)))
     return ledger
 
 
@@ -147,7 +149,84 @@ def test_a_class_that_comes_late_or_goes_changes_what_its_nodes_offer():
     put(ledger, "s1", a_slice(device("a", model="small")))
     small = {"metadata": {"name": "small"}, "spec": {"selectors": [{"cel": {"expression": "small"}}]}}
     ledger.recount(ledger.devices.set_class("small", device_class_entry(small)))
-    name = "deviceclass.resource.kubernetes.io/small"
-    assert free(ledger, name) == [1, 0]
+    assert free(ledger, SMALL) == [1, 0]
     ledger.recount(ledger.devices.set_class("small", None))
-    assert free(ledger, name) == [0, 0]
+    assert free(ledger, SMALL) == [0, 0]
+
+
+class Looked:
+    """Stands for CEL, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, expression: str, device: Any) -> bool:
+        self.asked.append(expression)
+        return has_model(expression, device)
+
+
+def of_model(model: str) -> Any:
+    spec = {"selectors": [{"cel": {"expression": model}}]}
+    return device_class_entry({"metadata": {"name": model}, "spec": spec})
+
+
+def test_a_class_that_nobody_asks_for_is_not_looked_at_until_somebody_does():
+    looked = Looked()
+    ledger = Ledger(devices=DeviceBooks(looked))
+    ledger.set_node("n1", NODE)
+    for model in ("large", "small"):
+        ledger.recount(ledger.devices.set_class(model, of_model(model)))
+    put(ledger, "s1", a_slice(device("a"), device("b", model="small")))
+    assert (free(ledger), looked.asked, list(ledger.devices.unseen)) == ([0], [], [])
+    ledger.recount(ledger.devices.ask([IMPLICIT]))
+    assert (free(ledger), free(ledger, SMALL), looked.asked) == ([1], [0], ["large"] * 2)
+    ledger.recount(ledger.devices.ask([IMPLICIT, SMALL]))
+    assert (free(ledger), free(ledger, SMALL), looked.asked) == ([1], [1], ["large"] * 2 + ["small"] * 2)
+
+
+def test_a_slice_is_looked_at_again_only_when_it_or_a_class_of_it_changes():
+    looked = Looked()
+    ledger = Ledger(devices=DeviceBooks(looked))
+    ledger.set_node("n1", NODE)
+    ledger.recount(ledger.devices.set_class("large", of_model("large")))
+    ledger.recount(ledger.devices.ask([IMPLICIT, SMALL]))
+    put(ledger, "s1", a_slice(device("a"), pool="p", count=2))
+    put(ledger, "s2", a_slice(device("b"), pool="p", count=2))
+    assert (free(ledger), looked.asked) == ([2], ["large"] * 2)
+    looked.asked.clear()
+    put(ledger, "s2", a_slice(device("b"), device("c"), pool="p", count=2))
+    assert (free(ledger), looked.asked) == ([3], ["large"] * 2)
+    looked.asked.clear()
+    ledger.recount(ledger.devices.set_class("small", of_model("small")))
+    assert (free(ledger), looked.asked) == ([3], ["small"] * 3)
+    looked.asked.clear()
+    ledger.recount(ledger.devices.set_class("large", of_model("small")))
+    assert (free(ledger), looked.asked) == ([0], [])
+
+
+class Counted:
+    """A slice of one device, which notes each look at its generation."""
+
+    driver, pool, slices, devices = DRIVER, "fabric", 300, {"a": {}}
+    looks = 0
+
+    def __init__(self, node: str, generation: int = 1) -> None:
+        self.node, self._generation = node, generation
+
+    @property
+    def generation(self) -> int:
+        Counted.looks += 1
+        return self._generation
+
+
+def test_the_newest_generation_of_a_pool_over_many_nodes_is_found_once():
+    books = DeviceBooks(lambda _expression, _device: True)
+    books.set_class("large", of_model("large"))
+    books.ask([IMPLICIT])
+    for number in range(300):
+        books.set_slice(f"s{number}", Counted(f"n{number}"))
+    Counted.looks = 0
+    assert [books.offered(f"n{number}")[IMPLICIT] for number in range(300)] == [1] * 300
+    assert Counted.looks <= 3 * 300
+    books.set_slice("s7", Counted("n7", generation=2))  # a newer generation, of which the others are missing
+    assert {books.offered(f"n{number}")[IMPLICIT] for number in range(300)} == {0}
