@@ -20,7 +20,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.progress import Progress, in_words
 from modelfleet.core.revisions import Revision
 
-_WAITED_FOR = {Reason.IMAGE_NOT_PULLABLE, Reason.CONTAINER_CONFIG_ERROR, Reason.REPLICA_LOST}
+_WAITED_FOR = {Reason.IMAGE_NOT_PULLABLE, Reason.CONTAINER_CONFIG_ERROR, Reason.REPLICA_LOST, Reason.DISK_FULL}
 """Failures that something outside of the revision may mend: they have until the progress deadline."""
 
 _SAID_LIMIT = 400  # characters of a failure's sentence that are kept

@@ -19,6 +19,10 @@ from scenes import NEW, OLD, STARTING, old, pod
 
 OLDEST = "cccccccc"
 CRASHED: dict[str, Any] = {"ready": False, "failure": Failure(Reason.MODEL_REFUSED, "it cannot be read", hopeless=True)}
+FULL_CLAIM: dict[str, Any] = {
+    "ready": False,
+    "failure": Failure(Reason.DISK_FULL, "the claim is full", hopeless=True, anywhere=True),
+}
 NO_IMAGE: dict[str, Any] = {"ready": False, "failure": Failure(Reason.IMAGE_NOT_PULLABLE, "no image", hopeless=True)}
 
 
@@ -175,6 +179,11 @@ OLDER = REVISIONS[OLD].digest
             trial(old(0), old(1), pod(0, **NO_IMAGE)),
             (NEW, "on its way"),
             id="an image may still come: it has until the deadline",
+        ),
+        pytest.param(
+            trial(old(0), old(1), pod(0, **FULL_CLAIM)),
+            (NEW, "on its way"),
+            id="a claim that is full may get more room: the same",
         ),
         pytest.param(
             trial(old(0), old(1), pod(0, **NO_IMAGE), after_s=1800),
