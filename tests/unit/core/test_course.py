@@ -329,7 +329,9 @@ def test_the_course(of: Trial, expected: tuple[str, str]) -> None:
             trial(pod(0, **CRASHED), kept=clock(0), paused=True), {}, id="a pause forgets the clock of a first start"
         ),
         pytest.param(
-            trial(old(0), kept={}, paused=True), stopped(0, origin=OLD), id="and notes what serves where nothing is kept"
+            trial(old(0), kept={}, paused=True),
+            stopped(0, origin=OLD),
+            id="and notes what serves where nothing is kept",
         ),
         pytest.param(
             trial(old(0, **CRASHED), kept=clock(0, OLD, origin=NEW), paused=True),
