@@ -156,7 +156,7 @@ def _stays(trial: Trial) -> Revision:
     """
     What is lost during a pause is made of this revision.
 
-    | replicas of revisions stand that serve now, or served by what is kept, and may serve again | that of most of these |
+    | replicas stand of revisions that serve, or served by what is kept, and nothing keeps them from it | that of most |
     | none does | the last that served |
     | none ever served | that of most, or the wanted one: a first start is no rollout |
     """

@@ -328,7 +328,7 @@ def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
     pasts = {}
     for key, item in list(raw.mapping(watched.kept, "replicas").items())[:_ENTRIES]:
         at = raw.instant(item, "at")
-        if at is not None and -60.0 < (watched.now - at).total_seconds():
+        if at is not None and (watched.now - at).total_seconds() > -60.0:
             count = max(1, raw.integer(item, "count", default=1))
             uids = raw.at(item, "pods")
             pods = frozenset(map(str, uids)) if isinstance(uids, list) else frozenset()
