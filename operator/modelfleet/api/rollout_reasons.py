@@ -7,7 +7,7 @@ from modelfleet.api import standings as at
 ROLLOUT_PAUSED: Final = (
     "RolloutPaused",
     (at.PROGRESS_UNKNOWN,),
-    "spec.rollout.paused is set while replicas of another revision run, so none is replaced.",
+    "spec.rollout.paused is set while replicas of another revision run or were lost, and none is replaced.",
     "To go on set spec.rollout.paused to false, or `modelfleet rollout resume NAME`.",
 )
 PROGRESS_DEADLINE_EXCEEDED: Final = (

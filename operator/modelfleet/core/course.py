@@ -1,5 +1,5 @@
 """Which revision the replicas move to: that of the spec, or, while a rollout is paused or after it failed, the one that
-serves. Pure.
+serves, or served. Pure.
 
 What a failed rollout returned to is remembered in NAME-state for the inputs that failed, so that neither a restart nor
 a change of the number of replicas tries them again. There too stands the clock of the progress deadline: how many new
@@ -20,7 +20,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.progress import Progress, in_words
 from modelfleet.core.revisions import Revision
 
-_WAITED_FOR = {Reason.IMAGE_NOT_PULLABLE, Reason.CONTAINER_CONFIG_ERROR, Reason.REPLICA_LOST}
+_WAITED_FOR = {Reason.IMAGE_NOT_PULLABLE, Reason.CONTAINER_CONFIG_ERROR, Reason.REPLICA_LOST, Reason.DISK_FULL}
 """Failures that something outside of the revision may mend: they have until the progress deadline."""
 
 _SAID_LIMIT = 400  # characters of a failure's sentence that are kept
@@ -96,7 +96,7 @@ def decide_course(trial: Trial) -> Course:
     """
     | what is observed | the goal |
     | --- | --- |
-    | replicas of other revisions stand, and the rollout is paused | the revision of most; failures are forgotten |
+    | the rollout is paused | what serves or served (`_stays`); failures are forgotten |
     | these inputs failed, onFailure is Rollback, what they returned to is there | that |
     | the new replicas fail (`_failure`), old ones serve, onFailure is Rollback | the revision of most that serve |
     | they fail, none of them ever served and no old one serves any more | the one that served before (`_origin`) |
@@ -113,7 +113,7 @@ def decide_course(trial: Trial) -> Course:
         to, failed = remembered
         return Course(wanted=trial.wanted, goal=to, failed=failed)
     if not others and not _is_open(trial, origin):
-        return Course(wanted=trial.wanted, goal=trial.wanted)
+        return Course(wanted=trial.wanted, goal=trial.wanted, kept=_done(trial))
     failure = _failure(trial, progress)
     back = origin if progress.served == 0 or _serving(trial, others) else None
     if failure is not None and back is not None and trial.rollout.on_failure is OnFailure.ROLLBACK:
@@ -130,16 +130,40 @@ def decide_course(trial: Trial) -> Course:
     )
 
 
+def _done(trial: Trial) -> Mapping[str, Any] | None:
+    """Once the rollout is over its clock stands: what is old later begins a rollout of its own."""
+    kept = clock.read(trial.kept)
+    running = kept.revision == trial.wanted.digest and kept.at is not None
+    return {"progress": replace(kept, at=None).dumped()} if running else None
+
+
 def _paused(trial: Trial, others: list[Replica], progress: Progress) -> Course:
     """A pause forgets what failed, and the clock; not what served, which is still what there is to go back to."""
+    goal, before = _stays(trial), _served_before(trial)
     known = replace(progress, at=None)
+    if before and not (known.served or known.origin):
+        known = replace(known, origin=before[0].digest)  # the wanted one itself, set back to while nothing serves
     kept: Mapping[str, Any] = {"progress": known.dumped()} if known.served or known.origin else {}
     return Course(
         wanted=trial.wanted,
-        goal=_most(trial, _live(trial)) if others else trial.wanted,
-        paused=bool(others),
-        kept=kept if trial.kept else None,
+        goal=goal,
+        paused=bool(others) or goal.digest != trial.wanted.digest,
+        kept=kept if trial.kept or (others and kept) else None,
     )
+
+
+def _stays(trial: Trial) -> Revision:
+    """
+    What is lost during a pause is made of this revision.
+
+    | replicas stand of revisions that serve, or served by what is kept, and nothing keeps them from it | that of most |
+    | none does | the last that served |
+    | none ever served | that of most, or the wanted one: a first start is no rollout |
+    """
+    before, live = _served_before(trial), _live(trial)
+    proved = {each.name for each in before} | {replica.revision for replica in live if replica.ready}
+    left = [replica for replica in _known(trial, live) if replica.revision in proved and not replica.hopeless]
+    return before[0] if before and not left else _most(trial, left or live)
 
 
 def _progress(trial: Trial, origin: Revision | None) -> Progress:
@@ -175,11 +199,16 @@ def _origin(trial: Trial) -> Revision | None:
     serving = _serving(trial, others)
     if serving:
         return _most(trial, serving)
-    kept, known = clock.read(trial.kept), {each.digest: each for each in trial.known.values()}
     failing = {replica.revision for replica in others if replica.hopeless}
-    served = (kept.revision if kept.served else "", kept.origin, raw.text(trial.kept, "failed", "to"))
-    found = (known[each] for each in served if each in known and each != trial.wanted.digest)
+    found = (each for each in _served_before(trial) if each.digest != trial.wanted.digest)
     return next((each for each in found if each.name not in failing), None)
+
+
+def _served_before(trial: Trial) -> list[Revision]:
+    """What has served by what is kept, the last first, as far as it is still known."""
+    kept, known = clock.read(trial.kept), {each.digest: each for each in trial.known.values()}
+    served = (kept.revision if kept.served else "", kept.origin, raw.text(trial.kept, "failed", "to"))
+    return [known[each] for each in served if each in known]
 
 
 def _failure(trial: Trial, progress: Progress) -> tuple[Reason, str] | None:
@@ -236,7 +265,11 @@ def _others(trial: Trial) -> list[Replica]:
 
 
 def _serving(trial: Trial, others: list[Replica]) -> list[Replica]:
-    return [replica for replica in others if replica.ready and replica.revision in trial.known]
+    return [replica for replica in _known(trial, others) if replica.ready]
+
+
+def _known(trial: Trial, replicas: list[Replica]) -> list[Replica]:
+    return [replica for replica in replicas if replica.revision in trial.known]
 
 
 def _served(trial: Trial) -> int:
@@ -246,8 +279,8 @@ def _served(trial: Trial) -> int:
 def _most(trial: Trial, replicas: list[Replica]) -> Revision:
     """The revision of most of these replicas; of equals one that is not the wanted one, then the newest."""
     counts: dict[str, int] = {}
-    for replica in replicas:
-        if replica.revision in trial.known and replica.revision is not None:
+    for replica in _known(trial, replicas):
+        if replica.revision is not None:
             counts[replica.revision] = counts.get(replica.revision, 0) + 1
     named = [trial.known[name] for name in counts]
     return max(

@@ -7,7 +7,7 @@ the last termination in both cases, and holds no count and no time.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from modelfleet.api.names import FETCH_CONTAINER, WORKER_CONTAINER
@@ -75,6 +75,7 @@ _OF_ITS_NODE = {
     Reason.ACCELERATOR_UNAVAILABLE,
     Reason.WRONG_ACCELERATOR,
     Reason.FOREIGN_MEMORY,
+    Reason.DISK_FULL,
 }
 """What another node may not have: neither the revision nor a new start on the same node mends it."""
 
@@ -94,26 +95,31 @@ class Proposal:
 @dataclass(frozen=True)
 class Failure:
     """Why a pod does not serve. `hopeless`: waiting alone is not going to help. `of_rank`: the rank of its group whose
-    end it only repeats, None where it is its own."""
+    end it only repeats, None where it is its own. `anywhere`: all nodes have the same in this place."""
 
     reason: Reason
     message: str
     hopeless: bool
     proposal: Proposal | None = None
     of_rank: int | None = None
+    anywhere: bool = False
 
     @property
     def of_its_node(self) -> bool:
         """The node is the cause, so that another may do."""
-        return self.reason in _OF_ITS_NODE
+        return self.reason in _OF_ITS_NODE and not self.anywhere
 
 
 def pod_failure(pod: Any) -> Failure | None:
     """The failure of a pod that is not Ready; None while nothing has gone wrong."""
     if raw.text(pod, "status", "phase") in ("Failed", "Succeeded"):
         return _ended(pod)
-    container = worker_status(pod) if is_fetched(pod) else fetch_status(pod) or worker_status(pod)
-    return _waiting(pod, container) or _terminated(container)
+    fetches = bool(fetch_status(pod)) and not is_fetched(pod)
+    container = fetch_status(pod) if fetches else worker_status(pod)
+    failure = _waiting(pod, container) or _terminated(container)
+    if failure is not None and failure.reason is Reason.DISK_FULL and fetches and _fetches_onto_a_claim(pod):
+        return replace(failure, anywhere=True)
+    return failure
 
 
 def ended_failure(pod: Any) -> Failure | None:
@@ -143,6 +149,12 @@ def fetch_status(pod: Any) -> Mapping[str, Any]:
 def is_fetched(pod: Any) -> bool:
     """That container ended well."""
     return raw.integer(fetch_status(pod), "state", "terminated", "exitCode", default=-1) == 0
+
+
+def _fetches_onto_a_claim(pod: Any) -> bool:
+    """The only claim that a pod of ours writes to is the one that keeps fetched weights."""
+    claims = (raw.mapping(volume, "persistentVolumeClaim") for volume in raw.items(pod, "spec", "volumes"))
+    return any(claim and claim.get("readOnly") is not True for claim in claims)
 
 
 def _ended(pod: Any) -> Failure:

@@ -4,7 +4,7 @@
 | --- | --- |
 | a rank of a group ended, is asked to end, or is gone after the group began | the whole group ends |
 | a group dies in place again and again for a reason that a new start may mend | the whole group ends |
-| a group that has its nodes and weights does not serve by its deadline (`_clock`) | the whole group ends |
+| a group that has its nodes and weights does not serve by its deadline (group_clock.py) | the whole group ends |
 | a group does not serve, and a node of it is not ready or gone | the whole group ends: nothing starts there again |
 | a placed replica gets no node: what was free is held by somebody else now | it ends, and the node is in doubt |
 | an unpinned one gets no node, and nobody brings one by BUY_S | it ends |
@@ -12,8 +12,9 @@
 | its node is the cause (a faulty accelerator), and others have room | it ends, and the node is in doubt |
 
 A group that ended is made anew in its slot after a back-off: at once, then 10 s, doubled up to BACKOFF_MOST_S. After
-TRIES_HERE ends the nodes of the rank that failed are in doubt too, so that the replica moves to others if there are
-any. Counts and doubts stand in NAME-state and are forgotten after FORGET_S and DOUBT_S.
+TRIES_HERE ends the node of the rank that failed is in doubt too, so that the replica moves to others if there are any;
+where a start was only too long and no rank said why, one rank's node after another. A node is in doubt until DOUBT_S
+after the replica is due. Counts and doubts stand in NAME-state; how long a count stays says `_that_count`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,10 +24,10 @@ from typing import Any
 
 from modelfleet.api.reasons import Reason
 from modelfleet.core import raw
+from modelfleet.core.group_clock import Clock, clock_of, passed_s
 from modelfleet.core.groups import Replica
 from modelfleet.core.plan import Plan
 from modelfleet.core.pods import PodView, elapsed_s
-from modelfleet.core.start_deadline import fetch_limit_s
 
 BIND_S = 20.0
 """How long the scheduler is waited for to bind a pod that was pinned where there was room."""
@@ -34,19 +35,21 @@ BIND_S = 20.0
 BUY_S = 900.0
 """How long an autoscaler is waited for to bring a node: large machines take up to ten minutes to boot."""
 
-PULL_S = 900.0
-"""What a group may take for images and volumes, besides the plan's start deadline."""
-
 BACKOFF_FIRST_S, BACKOFF_MOST_S = 10.0, 300.0
 
 TRIES_HERE = 3
 """After so many ends of the same replica its failing rank's node is taken for the cause."""
 
 DOUBT_S = 300.0
-"""How long a node is in doubt."""
+"""How long a node stays in doubt once the replica may be made anew."""
 
 FORGET_S = 1800.0
-"""A replica that stood for so long begins its count anew."""
+"""A replica that has served for so long begins its count anew."""
+
+UNBROUGHT_S = 1800.0
+"""How long nobody is expected to bring a node of a class of which none came."""
+
+_SAME_TIME_S = 5.0  # what our clock and the API server's may differ by
 
 _MENDED_BY_A_START = {
     Reason.ENGINE_DIED,
@@ -117,8 +120,9 @@ class Watched:
 
 def decide_life(watched: Watched) -> Life:
     """Which replicas end, which slots wait, which nodes are in doubt."""
-    pasts, doubtful = _read(watched)
-    before = dict(pasts)
+    kept, doubtful = _read(watched)
+    before = _that_count(watched, kept)
+    pasts, counted = dict(before), frozenset[str]().union(*(past.pods for past in kept.values()))
     ends: list[Replica] = []
     whys: dict[str, str] = {}
     for replica in watched.fleet:
@@ -127,15 +131,14 @@ def decide_life(watched: Watched) -> Life:
             continue
         ends.append(replica)
         whys[replica.uid] = why
-        past = pasts.get(_key(replica))
         uids = frozenset(pod.uid for pod in replica.pods)
-        if replica.revision != watched.goal or (past is not None and past.pods & uids):
+        if replica.revision != watched.goal or counted & uids:
             continue  # it is not made anew, or it is counted and its pods are on their way out
         count = 1 + _inherited(watched, replica, before, pasts)
         past = Past(count=count, at=watched.now, pods=uids, why=why[:200], unbrought=_unbrought(watched, replica))
         pasts[_key(replica)] = past
-        doubtful |= dict.fromkeys(_doubtful(watched, replica, count), watched.now + timedelta(seconds=DOUBT_S))
-    kept = _written(pasts, doubtful)
+        doubtful |= dict.fromkeys(_doubtful(watched, replica, count), past.due_at + timedelta(seconds=DOUBT_S))
+    written = _written(pasts, doubtful)
     waiting = _backing_off(watched, pasts, {replica.uid for replica in ends})
     moments = [*(past.due_at for past in waiting.values()), *doubtful.values()]
     return Life(
@@ -143,22 +146,69 @@ def decide_life(watched: Watched) -> Life:
         whys=whys,
         backing_off=waiting,
         avoid=frozenset(doubtful),
-        unbrought=frozenset(past.unbrought for past in pasts.values()) - {""},
-        kept=kept if kept != _plain(watched.kept) else None,
+        unbrought=frozenset(p.unbrought for p in pasts.values() if _age_s(watched, p) < UNBROUGHT_S) - {""},
+        kept=written if written != _plain(watched.kept) else None,
         wake_after_s=_earliest([*((at - watched.now).total_seconds() for at in moments), *_deadlines(watched)]),
     )
 
 
+def _that_count(watched: Watched, pasts: Mapping[str, Past]) -> dict[str, Past]:
+    """The pasts that still count, each under the key of the replica that was made in place of the one that ended.
+
+    | what stands there | its past |
+    | --- | --- |
+    | a replica that has served for FORGET_S | is forgotten |
+    | one that has not, however long its start may take | counts |
+    | none, and one was made since in another slot, because its own was taken | is that one's |
+    | one that was asked to end and has not yet | counts |
+    | none | counts for FORGET_S |
+    """
+    owners = {_key(each): each for each in watched.fleet if each.revision is not None and not each.terminating}
+    ending = {_key(each) for each in watched.fleet if each.terminating}
+    heirs = [each for key, each in owners.items() if each.revision == watched.goal and key not in pasts]
+    counting = {}
+    for key, past in sorted(pasts.items(), key=lambda item: (item[1].at, item[0])):
+        owner = owners.get(key)
+        if owner is None and _is_of(watched, key):
+            owner = max((each for each in heirs if _follows(each, past)), key=_made_at, default=None)
+        if owner is not None and owner in heirs:
+            heirs.remove(owner)
+        if owner is not None:
+            counting |= {} if _has_lasted(watched, owner) else {_key(owner): past}
+        elif key in ending or _age_s(watched, past) < FORGET_S:
+            counting[key] = past
+    return counting
+
+
+def _follows(replica: Replica, past: Past) -> bool:
+    """It was made after that end."""
+    return replica.created_at is not None and _made_at(replica) >= past.due_at.timestamp() - _SAME_TIME_S
+
+
+def _made_at(replica: Replica) -> float:
+    return replica.created_at.timestamp() if replica.created_at is not None else 0.0
+
+
+def _has_lasted(watched: Watched, replica: Replica) -> bool:
+    since = replica.leader.ready_since if replica.ready and replica.leader is not None else None
+    return since is not None and passed_s(since, watched.now) >= FORGET_S
+
+
+def _age_s(watched: Watched, past: Past) -> float:
+    """Seconds since it ended."""
+    return (watched.now - past.at).total_seconds()
+
+
 def _inherited(watched: Watched, replica: Replica, before: Mapping[str, Past], pasts: dict[str, Past]) -> int:
-    """How often the replica has ended before. One that ends is made anew in another slot while its own is taken, so the
-    count of a slot where nothing stands is its count too, and is moved to it."""
+    """How often the replica has ended before: by its own past, else by that of a slot where nothing stands, because one
+    that ends is made anew in another slot while its own is taken. The count is moved to it."""
     standing = {_key(other) for other in watched.fleet if not other.terminating and other is not replica}
     free = {
         key: past.count for key, past in before.items() if key in pasts and key not in standing and _is_of(watched, key)
     }
     if not free:
         return 0
-    most = max(free, key=lambda key: (free[key], key))
+    most = max(free, key=lambda key: (key == _key(replica), free[key], key))
     return pasts.pop(most).count
 
 
@@ -220,46 +270,8 @@ def _unbrought(watched: Watched, replica: Replica) -> str:
     return plan.class_name if plan is not None and unbound is not None and not unbound[0].node else ""
 
 
-@dataclass(frozen=True)
-class _Clock:
-    """What is left of a group's time, and the sentence for when nothing is."""
-
-    left_s: float
-    late: str
-
-
-def _clock(watched: Watched, replica: Replica) -> _Clock | None:
-    """
-    | what is observed of a group that has its nodes | its time |
-    | --- | --- |
-    | it serves; or its leader is Ready, and no rank says since when it is not | none runs |
-    | a rank's weights come | `fetch_limit_s`, from that container's start |
-    | a rank's weights did not come, and the kubelet tries again | none runs: what it said is the reason |
-    | else | the plan's start deadline and PULL_S, from the last of: a rank got its node, its weights were there, its
-      worker began, it was Ready no more |
-    """
-    plan, leader = watched.plans.get(replica.pool or ""), replica.leader
-    if replica.ready or replica.size == 1 or not replica.placed or plan is None:
-        return None
-    if replica.fetching:
-        since = [at for pod in replica.fetching if (at := pod.beginning.fetch_since) is not None]
-        limit_s = fetch_limit_s(plan.limits.start_deadline_s)
-        late = f"its weights did not come within {limit_s:.0f} s"
-        return _Clock(limit_s - _passed_s(min(since), watched.now), late) if since else None
-    unready = [pod.unready_since for pod in replica.pods if pod.unready_since is not None]
-    if leader is not None and leader.ready and not unready:
-        return None
-    times = [at for pod in replica.pods for at in (pod.scheduled_at, pod.beginning.at) if at is not None]
-    if not (times or unready):
-        return None
-    limit_s = plan.limits.start_deadline_s + PULL_S
-    late = f"it did not serve within {limit_s:.0f} s on its nodes"
-    return _Clock(limit_s - _passed_s(max(times + unready), watched.now), late)
-
-
-def _passed_s(since: datetime, now: datetime) -> float:
-    """Seconds since a time of a node's clock: one that is ahead of ours ends nothing."""
-    return max(0.0, (now - since).total_seconds())
+def _clock(watched: Watched, replica: Replica) -> Clock | None:
+    return clock_of(replica, watched.plans.get(replica.pool or ""), watched.now)
 
 
 def _deadlines(watched: Watched) -> Iterator[float]:
@@ -278,9 +290,16 @@ def _doubtful(watched: Watched, replica: Replica, count: int) -> Iterator[str]:
     for pod in replica.pods:
         if pod.node and (pod.uid in watched.refused or (pod.unschedulable and not pod.placed)):
             yield pod.node
-    culprit = replica.culprit
-    if (count >= TRIES_HERE or replica.uid in watched.elsewhere) and culprit is not None and culprit.node:
-        yield culprit.node
+    if count >= TRIES_HERE or replica.uid in watched.elsewhere:
+        suspect = replica.culprit or (replica.pods[count % replica.size] if _is_late(watched, replica) else None)
+        if suspect is not None and suspect.node:
+            yield suspect.node
+
+
+def _is_late(watched: Watched, replica: Replica) -> bool:
+    """All its ranks are there, and its time is over."""
+    clock = _clock(watched, replica) if replica.complete else None
+    return clock is not None and clock.left_s <= 0
 
 
 def _backing_off(watched: Watched, pasts: Mapping[str, Past], ending: set[str]) -> dict[int, Past]:
@@ -305,11 +324,11 @@ def _key(replica: Replica) -> str:
 
 
 def _read(watched: Watched) -> tuple[dict[str, Past], dict[str, datetime]]:
-    """What is kept and still counts."""
+    """What is kept."""
     pasts = {}
     for key, item in list(raw.mapping(watched.kept, "replicas").items())[:_ENTRIES]:
         at = raw.instant(item, "at")
-        if at is not None and -60.0 < (watched.now - at).total_seconds() < FORGET_S:
+        if at is not None and (watched.now - at).total_seconds() > -60.0:
             count = max(1, raw.integer(item, "count", default=1))
             uids = raw.at(item, "pods")
             pods = frozenset(map(str, uids)) if isinstance(uids, list) else frozenset()
@@ -323,7 +342,7 @@ def doubts(kept: Mapping[str, Any], now: datetime) -> dict[str, datetime]:
     found = {}
     for node in list(raw.mapping(kept, "doubtful"))[:_ENTRIES]:
         until = raw.instant(kept, "doubtful", node)
-        if until is not None and 0 < (until - now).total_seconds() <= DOUBT_S + 60.0:
+        if until is not None and 0 < (until - now).total_seconds() <= BACKOFF_MOST_S + DOUBT_S + 60.0:
             found[str(node)] = until
     return found
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from modelfleet.api.acceleratorclass import AcceleratorClass, Provisioning
 from modelfleet.core import raw
-from modelfleet.core.group_life import BUY_S, PULL_S
+from modelfleet.core.group_clock import PULL_S
+from modelfleet.core.group_life import BUY_S
 from modelfleet.core.plan import Plan
 from modelfleet.core.start_deadline import ENGINE_S
 

@@ -236,7 +236,7 @@ def _step(ground: Ground, fleet: tuple[Replica, ...], wish: Wish, course: Course
             paused=course.paused,
             moving=frozenset(on_cordoned_nodes(world.cluster, fleet)),
             slow=ground.slow,
-            outlook=outlook,
+            outlook=replace(outlook, known=world.cluster is not None),
             pools=tuple(pool.name for pool in goal.pools),
         )
     )

@@ -15,10 +15,12 @@ the others are current. `surge` may be above `n` while old ones live, and `missi
   `missing` replicas short (KServe#5452); with `missing` 0 the rollout is blocked |
 | an autoscaler is to bring the new one's node | it is waited for, until none came lately (group_life.py) |
 | `surge` is 0 | old ones make room first, without waiting for a sign that there is none |
-| the same, and the new one could stand nowhere once they left, or the nodes are not known | they stay |
+| the same, and the new one could stand nowhere once they left | they stay |
 | one must leave its node | another comes up first, also where `surge` is 0 |
 | more current ones than `n` | the best victims leave (drain.py) |
+| the nodes are not known, and so not which ones must leave theirs | none makes room, and no current one is too many |
 | the rollout is paused | no revision is old: what runs stays, and what is missing is made of `revision` |
+| the same, and one of another revision cannot come up | it does not count, and stays as far as `surge` allows |
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -119,9 +121,9 @@ def decide_step(scene: Scene) -> Step:
     due = {replica.name for replica in ended}
     standing = [replica for replica in live if replica.name not in due]
     old = [replica for replica in standing if scene.is_old(replica)]
-    current = [replica for replica in standing if not scene.is_old(replica)]
+    current, broken = _current(scene, standing)
     way = _way(scene, old, current)
-    victims = [*_old_victims(scene, old, current, way), *_surplus(scene, current)]
+    victims = [*_old_victims(scene, old, current, way), *_surplus(scene, old, current, broken)]
     leaving = {replica.uid for replica in victims}
     going = leave(victims, scene.drains)
     staying = [replica for replica in standing if replica.uid not in leaving]
@@ -149,6 +151,13 @@ def hold(replicas: Iterable[Replica]) -> Step:
     )
 
 
+def _current(scene: Scene, standing: list[Replica]) -> tuple[list[Replica], list[Replica]]:
+    """Those that are not replaced, and beside them those of a paused rollout that cannot come up."""
+    kept = [replica for replica in standing if not scene.is_old(replica)]
+    broken = [each for each in kept if each.revision != scene.revision and (each.hopeless or each.unschedulable)]
+    return [replica for replica in kept if replica not in broken], broken
+
+
 def _ended(scene: Scene, live: list[Replica]) -> tuple[list[Replica], float | None]:
     """Ended replicas that are due for replacement, and when the next one is."""
     ended = [replica for replica in live if replica.finished]
@@ -166,9 +175,11 @@ def _retry_left_s(scene: Scene, replica: Replica) -> float:
 def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
     if not old:
         return Way.NONE
+    if not scene.outlook.known:
+        return Way.SURGE
     lack = _lack(scene, old, current)
     if lack is None:
-        return Way.SURGE if _surge(scene, old) or not scene.outlook.known else Way.DELETE_FIRST
+        return Way.SURGE if _surge(scene, old) else Way.DELETE_FIRST
     if not lack:
         return Way.BLOCKED  # no node is fit for it, however empty
     if room_comes(scene.fleet, scene.outlook.barred):
@@ -255,10 +266,18 @@ def _is_exhausted(scene: Scene, current: list[Replica]) -> bool:
     return ending and not comes_up and not room_comes(scene.fleet, scene.outlook.barred)
 
 
-def _surplus(scene: Scene, current: list[Replica]) -> list[Replica]:
-    mixed = len({replica.revision for replica in current}) > 1  # a rollout that is paused keeps what it has made
-    above = max(0, len(current) - scene.replicas - (scene.surge if mixed else 0))
-    return first_to_leave(current, scene.revision, scene.drains.work, scene.pools)[:above]
+def _surplus(scene: Scene, old: list[Replica], current: list[Replica], broken: list[Replica]) -> list[Replica]:
+    """Current ones above the wanted number; while a rollout is paused, which keeps what it has made, above that and
+    `surge`, broken ones first."""
+    if scene.replicas and not scene.outlook.known:
+        return []  # one of them may be there for another that must leave its node
+    first = [first_to_leave(some, scene.revision, scene.drains.work, scene.pools) for some in (broken, current)]
+    mixed = bool(broken) or len({replica.revision for replica in current}) > 1
+    above = len(current) - scene.replicas - (scene.surge if mixed and scene.replicas else 0)
+    surge = _surge(scene, old) if scene.replicas else 0
+    whole = len(current) + len(old) + max(0, _to_make(scene, old, current, surge))
+    spent = len(broken) - max(0, scene.replicas + surge - whole)
+    return [*first[0][: max(0, spent)], *first[1][: max(0, above)]]
 
 
 def _surge(scene: Scene, old: list[Replica]) -> int:

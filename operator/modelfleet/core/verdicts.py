@@ -178,7 +178,8 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
     if not have:
         return yes(Reason.PLACING, f"{s.wanted} {_replicas(s.wanted)} to create")
     if have != s.wanted:
-        return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}")
+        stays = f"; {s.world.unread}, so none leaves" if 0 < s.wanted < have and s.world.cluster is None else ""
+        return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}{stays}")
     return None
 
 

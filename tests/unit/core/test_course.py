@@ -19,6 +19,10 @@ from scenes import NEW, OLD, STARTING, old, pod
 
 OLDEST = "cccccccc"
 CRASHED: dict[str, Any] = {"ready": False, "failure": Failure(Reason.MODEL_REFUSED, "it cannot be read", hopeless=True)}
+FULL_CLAIM: dict[str, Any] = {
+    "ready": False,
+    "failure": Failure(Reason.DISK_FULL, "the claim is full", hopeless=True, anywhere=True),
+}
 NO_IMAGE: dict[str, Any] = {"ready": False, "failure": Failure(Reason.IMAGE_NOT_PULLABLE, "no image", hopeless=True)}
 
 
@@ -177,6 +181,11 @@ OLDER = REVISIONS[OLD].digest
             id="an image may still come: it has until the deadline",
         ),
         pytest.param(
+            trial(old(0), old(1), pod(0, **FULL_CLAIM)),
+            (NEW, "on its way"),
+            id="a claim that is full may get more room: the same",
+        ),
+        pytest.param(
             trial(old(0), old(1), pod(0, **NO_IMAGE), after_s=1800),
             (OLD, "gave up: ProgressDeadlineExceeded"),
             id="then it is given up",
@@ -228,6 +237,42 @@ OLDER = REVISIONS[OLD].digest
         pytest.param(trial(old(0), pod(0), pod(1), paused=True), (NEW, "paused"), id="paused: the revision of most"),
         pytest.param(trial(old(0), pod(0), paused=True), (OLD, "paused"), id="paused half-way: the old revision"),
         pytest.param(
+            trial(pod(0, **STARTING), kept=clock(0, origin=OLD), paused=True),
+            (OLD, "paused"),
+            id="paused, and the last that serves is lost while the new one starts: what served",
+        ),
+        pytest.param(
+            trial(kept=clock(0, origin=OLD), paused=True), (OLD, "paused"), id="the same with nothing left at all"
+        ),
+        pytest.param(
+            trial(old(0), pod(0, **CRASHED), pod(1, **STARTING), paused=True),
+            (OLD, "paused"),
+            id="paused with more new ones that do not serve",
+        ),
+        pytest.param(
+            trial(old(0, **STARTING), pod(0), pod(1), kept=clock(2, origin=OLD), paused=True),
+            (NEW, "paused"),
+            id="paused, both served: that of most",
+        ),
+        pytest.param(
+            trial(old(0, **STARTING), pod(0), kept=clock(1, origin=OLD), paused=True),
+            (OLD, "paused"),
+            id="paused half-way, and the old one is not Ready for a moment: the goal stays",
+        ),
+        pytest.param(
+            trial(kept=clock(1, origin=OLD), paused=True), (NEW, "on its way"), id="paused, and the new one served last"
+        ),
+        pytest.param(
+            trial(old(0, **CRASHED), kept=clock(0, OLD, origin=NEW), paused=True),
+            (NEW, "paused"),
+            id="paused, set back to what served, and nothing of it is left",
+        ),
+        pytest.param(
+            replace(trial(kept=stopped(0, origin=OLD), paused=True), replicas=0),
+            (OLD, "paused"),
+            id="paused at zero: it wakes as what served",
+        ),
+        pytest.param(
             trial(paused=True), (NEW, "on its way"), id="paused with nothing there: a first start is no rollout"
         ),
         pytest.param(
@@ -256,8 +301,15 @@ def test_the_course(of: Trial, expected: tuple[str, str]) -> None:
             id="without old ones it stays as it is until a new one serves",
         ),
         pytest.param(trial(pod(0), kept=clock(0, origin=OLD)), clock(1, origin=OLD), id="then that is noted"),
-        pytest.param(trial(pod(0), pod(1), kept=clock(1, origin=OLD)), None, id="and no more"),
-        pytest.param(trial(pod(0), kept=clock(0)), None, id="an entry without what served before stays as it is"),
+        pytest.param(
+            trial(pod(0), pod(1), kept=clock(1, origin=OLD)), stopped(1, origin=OLD), id="and over, the clock stands"
+        ),
+        pytest.param(trial(pod(0), pod(1), kept=stopped(1, origin=OLD)), None, id="and no more"),
+        pytest.param(
+            trial(pod(0), pod(1), old(0), kept=stopped(1, origin=OLD)),
+            clock(2, origin=OLD),
+            id="what is old later begins it anew",
+        ),
         pytest.param(
             replace(trial(kept=clock(0, origin=OLD)), replicas=0), stopped(0, origin=OLD), id="at zero the clock stands"
         ),
@@ -276,7 +328,20 @@ def test_the_course(of: Trial, expected: tuple[str, str]) -> None:
         pytest.param(
             trial(pod(0, **CRASHED), kept=clock(0), paused=True), {}, id="a pause forgets the clock of a first start"
         ),
-        pytest.param(trial(old(0), kept={}, paused=True), None, id="and forgets nothing where there is nothing"),
+        pytest.param(
+            trial(old(0), kept={}, paused=True),
+            stopped(0, origin=OLD),
+            id="and notes what serves where nothing is kept",
+        ),
+        pytest.param(
+            trial(old(0, **CRASHED), kept=clock(0, OLD, origin=NEW), paused=True),
+            stopped(0, origin=NEW),
+            id="and what served where the spec is set back to it",
+        ),
+        pytest.param(
+            trial(old(0, **STARTING), kept={}, paused=True), None, id="and notes nothing where nothing served"
+        ),
+        pytest.param(trial(pod(0), kept={}, paused=True), None, id="a pause without a rollout keeps nothing"),
     ],
 )
 def test_what_is_kept(of: Trial, kept: dict[str, Any] | None) -> None:
@@ -317,6 +382,13 @@ def test_what_is_kept(of: Trial, kept: dict[str, Any] | None) -> None:
 def test_a_start_that_the_operator_allows_is_no_failure(of: Trial, start_s: float, expected: str) -> None:
     failed = decide_course(replace(of, start_s=start_s)).failed
     assert (failed.message if failed else "") == expected
+
+
+def test_what_becomes_old_long_after_a_rollout_is_not_late_at_once() -> None:
+    """A class is taken off the list: the replicas that stand on it are of another revision from then on."""
+    over = decide_course(trial(pod(0), pod(1), kept=clock(2), after_s=60)).kept
+    later = trial(pod(0), old(0), kept=dict(over or clock(2)), after_s=10 * 86400)
+    assert told(decide_course(later)) == (NEW, "on its way")
 
 
 def test_the_deadline_wakes() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from builders import Fleet, Raw, condition, manual, running
+from builders import Fleet, Raw, condition, manual, running, waiting
 from group_worlds import members, ranks, serving, wrote
 from memory_deaths import fractions
 from modelfleet.api import names
@@ -15,6 +15,7 @@ from modelfleet_worker.group import ended, lost
 
 FAULTY = Failure(reason=Reason.ACCELERATOR_FAULTY, message="XID 79 of GPU-1.", remedy="Reset it.")
 FOREIGN = Failure(reason=Reason.FOREIGN_MEMORY, message="Others hold 30 GiB.", remedy="End them.")
+FULL = Failure(reason=Reason.DISK_FULL, message="The volume has 1 GB free.", remedy="Give it more room.")
 DIED = Failure(reason=Reason.ENGINE_DIED, message="The engine ended.", remedy="Look at its log.")
 ONE = {"parallelism": {"tensor": 1}}
 
@@ -34,8 +35,8 @@ def deleted(fleet: Fleet) -> list[str]:
     return [done for done in wrote(fleet.reconcile().effects) if done.startswith("delete")]
 
 
-@pytest.mark.parametrize("reason", ["AcceleratorFaulty", "AcceleratorUnavailable", "WrongAccelerator"])
-def test_a_replica_leaves_a_node_whose_accelerator_is_at_fault_while_another_node_has_room(reason: str):
+@pytest.mark.parametrize("reason", ["AcceleratorFaulty", "AcceleratorUnavailable", "WrongAccelerator", "DiskFull"])
+def test_a_replica_leaves_a_node_that_is_at_fault_while_another_node_has_room(reason: str):
     fleet = serving(spec=ONE, machines=("n1", "n2"))
     (pod,) = fleet.pods().values()
     bad = pod["spec"]["nodeName"]
@@ -149,7 +150,22 @@ def test_a_failure_tells_whose_it_is(failure: Failure, rank: int | None):
     assert found.of_rank == rank
 
 
-def test_a_faulty_node_gives_no_revision_up_before_the_deadline():
+def fetch_died(failure: Failure) -> Raw:
+    """The status of a pod whose container that fetches said this at its last end."""
+    ended = {"terminated": {"exitCode": 1, "message": failure.to_json()}}
+    fetch = {"name": names.FETCH_CONTAINER, "restartCount": 1, "state": {"running": {}}, "lastState": ended}
+    return {**waiting("PodInitializing"), "phase": "Pending", "initContainerStatuses": [fetch]}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(died(FAULTY), id="its accelerator"),
+        pytest.param(died(FULL), id="its disk"),
+        pytest.param(fetch_died(FULL), id="its disk, before the weights were there"),
+    ],
+)
+def test_a_node_at_fault_gives_no_revision_up_before_the_deadline(status: Raw):
     fleet = Fleet(manual(2, engine={"image": "image:1"}), machines=("n1", "n2", "n3"), room=1)
     fleet.settle()
     fleet.deployment["spec"]["engine"] = {"image": "image:2"}
@@ -159,8 +175,23 @@ def test_a_faulty_node_gives_no_revision_up_before_the_deadline():
         fleet.tick()
         new = [pod for pod in fleet.pods().values() if pod["spec"]["containers"][0]["image"] == "image:2"]
         made = next((pod for pod in new if pod["spec"].get("nodeName")), None)
-    made["status"] = died(FAULTY)
+    made["status"] = status
     fleet.reconcile()
     assert condition(fleet.reconcile().status, "Progressing")[1] != "RolledBack"
     fleet.settle()
     assert {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()} == {"image:2"}
+
+
+@pytest.mark.parametrize(
+    ("volume", "of_its_node"),
+    [
+        pytest.param({"hostPath": {"path": "/cache"}}, True, id="the node's cache"),
+        pytest.param({"emptyDir": {}}, True, id="the pod's own on the node's disk"),
+        pytest.param({"persistentVolumeClaim": {"claimName": "shelf"}}, False, id="a claim that all nodes mount"),
+    ],
+)
+def test_a_volume_for_weights_that_is_full_is_of_its_node_where_it_lies_on_the_node(volume: Raw, of_its_node: bool):
+    spec = {"volumes": [{"name": "weights", **volume}, {"name": "tmp", "emptyDir": {}}]}
+    found = pod_failure({"spec": spec, "status": fetch_died(FULL)})
+    assert found is not None
+    assert found.of_its_node is of_its_node

@@ -9,7 +9,7 @@ import pytest
 from builders import Fleet, Raw, condition, ready, running, waiting
 from group_worlds import members, serving, wrote
 from modelfleet.api import names
-from modelfleet.core.group_life import PULL_S
+from modelfleet.core.group_clock import PULL_S
 from modelfleet.core.start_deadline import FETCH_S
 
 HOURS = timedelta(hours=3)

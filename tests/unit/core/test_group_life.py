@@ -9,7 +9,8 @@ import pytest
 from builders import READY, Fleet, Raw, condition, running, unschedulable
 from group_worlds import grouped, members, ranks, serving, wrote
 from modelfleet.api import names
-from modelfleet.core.group_life import BIND_S, BUY_S, DOUBT_S, PULL_S
+from modelfleet.core.group_clock import PULL_S
+from modelfleet.core.group_life import BIND_S, BUY_S, DOUBT_S
 from modelfleet.core.placement.project import pinned_node
 
 GONE = {"exitCode": 1, "message": json.dumps({"reason": "EngineDied", "message": "the engine died"})}

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from builders import START
+from modelfleet.api.reasons import Reason
+from modelfleet.core.failures import Failure
 from modelfleet.core.rollout import Scene, Way, decide_step
 from scenes import NEW, OFF, OLD, STARTING, old, pod, scene, told
 
 NO_ROOM = {"gpu": 1.0}
 DEAD: dict[str, Any] = {"barred": frozenset({"dead"})}
 FIRST = frozenset({NEW})
+BROKEN: dict[str, Any] = {"ready": False, "failure": Failure(Reason.MODEL_REFUSED, "it is odd", hopeless=True)}
 UNSEEN: dict[str, Any] = {"ready": False, "placed": False}
 WAITS: dict[str, Any] = UNSEEN | {
     "unschedulable": "2 Insufficient gpu",
@@ -190,6 +193,60 @@ WAITS: dict[str, Any] = UNSEEN | {
             {"off": "a0"},
             Way.NONE,
             id="paused: of what is too much the other revision leaves first",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), old(0, **BROKEN), replicas=3, paused=True),
+            {"create": (2,)},
+            Way.NONE,
+            id="paused: one that cannot come up is not there, and stays beside what is made",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), old(0, **BROKEN), replicas=3, paused=True, surge=0),
+            {"create": (2,), "delete": "a0"},
+            Way.NONE,
+            id="paused without a surge: it makes room for what is made",
+        ),
+        pytest.param(
+            scene(pod(0), old(0, **BROKEN), old(1, **UNSEEN, unschedulable="no node"), replicas=2, paused=True),
+            {"create": (1,), "delete": "a0"},
+            Way.NONE,
+            id="paused: of two that cannot come up one stays, so that no more than the surge is above",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), old(0, **STARTING), replicas=3, paused=True),
+            {},
+            Way.NONE,
+            id="paused: one that still starts is there",
+        ),
+        pytest.param(
+            scene(pod(0), old(0, **BROKEN), replicas=0, paused=True),
+            {"off": "b0", "delete": "a0"},
+            Way.NONE,
+            id="paused and none is wanted: all leave",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), old(0, **BROKEN), moving=frozenset({"chat-bbbbbbbb-0"}), paused=True),
+            {"create": (2,), "delete": "a0"},
+            Way.SURGE,
+            id="paused, one that cannot come up and a cordoned node: its replica is replaced",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), pod(2), pod(3, **STARTING), replicas=3, known=False),
+            {},
+            Way.NONE,
+            id="the nodes are not known: the replacement of one on a cordoned node is not taken for one too many",
+        ),
+        pytest.param(
+            scene(pod(0), pod(1), replicas=0, known=False),
+            {"off": "b0 b1"},
+            Way.NONE,
+            id="the nodes are not known and none is wanted: all leave",
+        ),
+        pytest.param(
+            scene(old(0), old(1), pod(0, **WAITS), known=False),
+            {},
+            Way.SURGE,
+            id="the nodes are not known: none makes room for one without a node either",
         ),
         pytest.param(
             scene(pod(0), pod(1), moving=frozenset({"chat-bbbbbbbb-0"})),

@@ -153,6 +153,22 @@ def test_without_a_surge_none_leaves_while_the_nodes_are_not_known():
     assert "old ones stay while the nodes are not known" in condition(outcome.status, "Progressing")[2]
 
 
+def test_the_replacement_of_a_cordoned_replica_goes_on_starting_while_the_nodes_are_not_known():
+    stage = small(2, 1, 1, 1)
+    cordoned = next(pod["spec"]["nodeName"] for pod in stage.pods())
+    stage.nodes[cordoned] = merged(stage.nodes[cordoned], {"spec": {"unschedulable": True}})
+    for _ in range(2):  # made, bound
+        stage.happen(stage.reconcile().wake_after_s)
+    assert (len(live(stage)), len(serving(stage))) == (3, 2)
+    outcome = plan(replace(stage.world(), cluster=None, unread="nothing was read"))
+    stage.execute(outcome.effects)
+    assert len(live(stage)) == 3
+    assert progressing(outcome) == ("True", "Scaling")
+    assert "nothing was read, so none leaves" in condition(outcome.status, "Progressing")[2]
+    assert (progressing(last(stage)), len(serving(stage))) == (("False", "Settled"), 2)
+    assert cordoned not in {pod["spec"]["nodeName"] for pod in stage.pods()}
+
+
 def test_a_rollout_goes_in_place_though_a_pod_never_ends_on_a_dead_node():
     stage = small(2, 1, 1, 1)
     dead = next(pod["spec"]["nodeName"] for pod in stage.pods())
