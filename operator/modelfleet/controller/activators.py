@@ -69,10 +69,9 @@ class Activators:
 
     def __init__(self, cluster: Cluster, namespaces: Sequence[str] = (), ask_one: Ask = ask) -> None:
         """`namespaces` are those that this installation serves; empty: all."""
-        self._cluster, self._namespaces, self._ask = cluster, namespaces, ask_one
+        self._cluster, self._ask = cluster, ask_one
         self._memory: dict[Key, _Memory] = {}
-        self._ports: dict[str, int] = {}
-        self._choosing = asyncio.Lock()
+        self._ports = _Ports(cluster, namespaces)
 
     async def seen_in(self, key: Key, world: World) -> World:
         """The world with what is to be seen. Raises ApiError."""
@@ -92,7 +91,7 @@ class Activators:
             world,
             slices=(found,) if found is not None else (),
             activator=answer,
-            activator_port=None if raw.integer(kept, "port") else await self._port(world.deployment),
+            activator_port=await self._port(key, world, kept),
             demand_s=self._ages_s(world.deployment, memory),
         )
 
@@ -112,6 +111,7 @@ class Activators:
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a key."""
         self._memory.pop(key, None)
+        self._ports.free(key)
 
     def _kept(self, key: Key, world: World) -> Raw:
         state = next((item for item in world.config_maps if raw.name(item) == names.state(key.name)), None)
@@ -158,26 +158,59 @@ class Activators:
             named = ""
         return "" if named == uid else f"{url} is answered by no activator of this model (HTTP {status})"
 
-    async def _port(self, deployment: Raw) -> int | None:
-        """A port that no other model has: not by what is told of them, and not by what this process gave away."""
-        uid = raw.uid(deployment)
-        async with self._choosing:
-            if uid not in self._ports:
-                listed = [await self._cluster.list(DEPLOYMENTS, each) for each in self._namespaces or (None,)]
-                others = {raw.uid(item): item for items in listed for item in items if raw.uid(item) != uid}
-                told = {raw.integer(item, "status", "toZero", "activatorPort") for item in others.values()}
-                self._ports = {each: port for each, port in self._ports.items() if each in others}
-                port = free_port(uid, frozenset(told | set(self._ports.values())))
-                if port is None:
-                    return None
-                self._ports[uid] = port
-            return self._ports[uid]
+    async def _port(self, key: Key, world: World, kept: Raw) -> int | None:
+        """For a model that keeps none yet; None where it does, or where all are taken."""
+        uid, port = raw.uid(world.deployment), raw.integer(kept, "port")
+        if not port:
+            return await self._ports.choose(key, uid)
+        self._ports.hold(key, uid, port)
+        return None
 
     def _ages_s(self, deployment: Raw, memory: _Memory) -> dict[str, float]:
         now_s = asyncio.get_running_loop().time()
         entries = {(each.activator, each.at) for each in waiting_in(deployment)}
         memory.entries = {each: memory.entries.get(each, now_s) for each in entries}
         return {activator: now_s - since_s for (activator, _), since_s in memory.entries.items()}
+
+
+class _Ports:
+    """Which model has which port. Only the leader gives ports, and a process that no longer leads ends: so what others
+    had given is listed once."""
+
+    def __init__(self, cluster: Cluster, namespaces: Sequence[str]) -> None:
+        self._cluster, self._namespaces = cluster, namespaces
+        self._held: dict[Key, int] = {}
+        self._uids: dict[Key, str] = {}  # of models whose port is known by themselves, not only by what is told of them
+        self._listing, self._listed = asyncio.Lock(), False
+
+    def hold(self, key: Key, uid: str, port: int) -> None:
+        """A model has this port."""
+        self._held[key], self._uids[key] = port, uid
+
+    def free(self, key: Key) -> None:
+        """A model has a port no more."""
+        self._held.pop(key, None)
+        self._uids.pop(key, None)
+
+    async def choose(self, key: Key, uid: str) -> int | None:
+        """A port that no other model has; the same until the model is gone. None: all are taken. Raises ApiError."""
+        async with self._listing:
+            if not self._listed:
+                await self._list()
+        if self._uids.get(key) != uid:
+            port = free_port(uid, frozenset(held for other, held in self._held.items() if other != key))
+            if port is None:
+                return None
+            self.hold(key, uid, port)
+        return self._held[key]
+
+    async def _list(self) -> None:
+        for each in self._namespaces or (None,):
+            for item in await self._cluster.list(DEPLOYMENTS, each):
+                key = Key(item["metadata"]["namespace"], item["metadata"]["name"])
+                if port := raw.integer(item, "status", "toZero", "activatorPort"):
+                    self._held.setdefault(key, port)
+        self._listed = True
 
 
 def _service(key: Key, world: World) -> Raw | None:

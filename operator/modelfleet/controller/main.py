@@ -40,7 +40,7 @@ from modelfleet.controller.placer import Placer
 from modelfleet.controller.process import stop_signal, utc_now
 from modelfleet.controller.queue import Backoff, WorkQueue
 from modelfleet.controller.rate import Rate
-from modelfleet.controller.resources import DEPLOYMENTS
+from modelfleet.controller.resync import Resync
 from modelfleet.controller.rivals import Rivals
 from modelfleet.controller.shell import Parts, Shell
 from modelfleet.controller.streams import KubernetesStreams, Streams
@@ -57,7 +57,8 @@ SHORTEST_S = 5.0
 """A process lives so long at least, also if a part of it fails at once."""
 
 STUCK_S = 120.0
-"""A key that is due and not reconciled for so long, or a silent thread, means that this process no longer works."""
+"""A thread that is silent for so long, or keys that are due while no reconcile ends for so long, mean that this process
+no longer works. Above the deadline of a reconcile: one that the API server keeps waiting ends by that."""
 
 
 class UnusableError(Exception):
@@ -98,7 +99,8 @@ class Operator:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._metrics, self._health, self._lag = telemetry.Metrics(), telemetry.Health(), telemetry.LoopLag()
-        self._listed, self._began_s = False, 0.0
+        self._resync: Resync | None = None
+        self._began_s = 0.0
         self._noticed_at_s: float | None = None
 
     async def run(self) -> int:
@@ -151,7 +153,8 @@ class Operator:
     def _unready(self, leadership: Leadership) -> str | None:
         """Readiness is not leadership: a standby that could take over is ready."""
         if leadership.leads:
-            return None if self._listed else "the first list of ModelDeployments is not done"
+            listed = self._resync is not None and self._resync.has_listed
+            return None if listed else "the first list of ModelDeployments is not done"
         return leadership.fault()
 
     async def _serve(self) -> web.AppRunner:
@@ -197,11 +200,13 @@ class Operator:
         numbers = Autoscaler(book.samples, triggers, utc_now)
         shell = Shell(Parts(cluster, gatherer, recorder, plan, utc_now, self._metrics.reconciled, placer, numbers))
         watch = Watch(handlers.registry(triggers, self._noticed), self._options.kubeconfig, self._options.namespaces)
+        self._resync = Resync(cluster, queue, self._options.resync_s, self._options.namespaces)
         self._expose(queue, watch)
         self._expose_placer(placer)
         workers = [asyncio.create_task(queue.work(shell.reconcile)) for _ in range(self._options.workers)]
-        others = [asyncio.create_task(work) for work in self._others(recorder, placer, cluster, queue)]
-        others += [asyncio.create_task(work) for work in (sampling.run(), numbers.run(), activators.run(triggers))]
+        beside = [recorder.run(), placer.inventory.run(), self._resync.run(), self._lag.run()]
+        beside += [sampling.run(), numbers.run(), activators.run(triggers)]
+        others = [asyncio.create_task(work) for work in beside]
         watch.start()
         _log.info("started", extra={"namespaces": self._options.namespaces or "all", "workers": len(workers)})
         keeping = asyncio.create_task(leadership.keep())
@@ -226,12 +231,6 @@ class Operator:
         _log.error("%s; the process ends, to be started again", end.sentence)
         return end.status
 
-    def _others(
-        self, recorder: Recorder, placer: Placer, cluster: Cluster, queue: WorkQueue[Key]
-    ) -> tuple[Coroutine[Any, Any, None], ...]:
-        """What runs beside the workers, without end."""
-        return recorder.run(), placer.inventory.run(), self._resync(cluster, queue), self._lag.run()
-
     def _noticed(self) -> None:
         self._noticed_at_s = time.monotonic()
 
@@ -242,7 +241,7 @@ class Operator:
         gauge(
             "queue_oldest_key_age_seconds", "For how long the most neglected key is due", lambda: queue.oldest_key_age_s
         )
-        gauge("known_deployments", "ModelDeployments that are known", lambda: queue.known)
+        gauge("known_deployments", "ModelDeployments that are known", lambda: len(queue.keys))
         gauge("event_loop_lag_seconds", "How late the event loop ran what was due", lambda: self._lag.lag_s)
         gauge(
             "last_event_age_seconds",
@@ -251,7 +250,7 @@ class Operator:
         )
         self._health.live += [
             lambda: "the watch's thread is silent" if now() - watch.last_beat_s > STUCK_S else None,
-            lambda: "a key has not been reconciled for too long" if queue.oldest_key_age_s > STUCK_S else None,
+            lambda: queue.standstill(STUCK_S),
         ]
 
     def _expose_placer(self, placer: Placer) -> None:
@@ -265,25 +264,6 @@ class Operator:
         gauge("inventory_nodes", "Nodes that the inventory holds", lambda: len(books.ledger.nodes))
         gauge("inventory_pods", "Pods that hold room of a node", lambda: len(books.ledger.pods))
         gauge("waiting_for_room", "ModelDeployments with a replica that found no room", lambda: placer.waiting)
-
-    async def _resync(self, cluster: Cluster, queue: WorkQueue[Key]) -> None:
-        """Lists everything now and again: what a watch missed costs time, never correctness."""
-        while True:
-            try:
-                for key in await _list_keys(cluster, self._options.namespaces):
-                    queue.add(key)
-                queue.add_all()
-                self._listed = True
-                wait_s = self._options.resync_s
-            except ApiError as error:
-                _log.warning("the resync is put off: %s", error)
-                wait_s = max(5.0, error.retry_after_s)
-            await asyncio.sleep(wait_s * random.uniform(0.9, 1.1))
-
-
-async def _list_keys(cluster: Cluster, namespaces: Sequence[str]) -> list[Key]:
-    lists = [await cluster.list(DEPLOYMENTS, namespace) for namespace in namespaces or (None,)]
-    return [Key(item["metadata"]["namespace"], item["metadata"]["name"]) for items in lists for item in items]
 
 
 async def _crds_fault(cluster: Cluster) -> str | None:

@@ -87,7 +87,7 @@ class Placer:
     def _wake_waiting(self) -> None:
         self._wake = None
         for key in sorted(self._waiting):
-            self._triggers.add(key)
+            self._triggers.add(key, behind=True)
 
     def _keys_concern(self, keys: Iterable[Key]) -> None:
         for key in keys:

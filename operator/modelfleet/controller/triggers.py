@@ -18,8 +18,8 @@ class Key:
 class Triggers(Protocol):
     """Whoever watches the cluster calls this, and nothing else. Safe to call from any thread."""
 
-    def add(self, key: Key) -> None:
-        """Have the key looked at soon. Calling it too often costs a little, never correctness."""
+    def add(self, key: Key, *, behind: bool = False) -> None:
+        """Have the key looked at soon. Calling it too often costs a little, never correctness.
 
-    def add_all(self) -> None:
-        """Have every known key looked at soon: something that any of them may depend on has changed."""
+        `behind`: after keys of which something changed. For what many keys are asked for at once, mostly in vain.
+        """

@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -36,15 +37,9 @@ class QueueTriggers:
     def __init__(self, queue: WorkQueue[Key], loop: asyncio.AbstractEventLoop) -> None:
         self._queue, self._loop = queue, loop
 
-    def add(self, key: Key) -> None:
-        self._hand_over(self._queue.add, key)
-
-    def add_all(self) -> None:
-        self._hand_over(self._queue.add_all)
-
-    def _hand_over(self, callback: Callable[..., None], *args: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            self._loop.call_soon_threadsafe(callback, *args)
+            self._loop.call_soon_threadsafe(partial(self._queue.add, key, behind=behind))
 
 
 class Pace:

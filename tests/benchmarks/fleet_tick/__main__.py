@@ -87,13 +87,9 @@ class Woken:
     def __init__(self) -> None:
         self.count = 0
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
         """A key is asked for."""
         self.count += 1
-
-    def add_all(self) -> None:
-        """All of them."""
-        self.count += MODELS
 
 
 async def ticks(numbers: Autoscaler, fleet: Fleet) -> list[float]:

@@ -56,10 +56,7 @@ class Synthetic:
 class Nobody:
     """Nobody is woken."""
 
-    def add(self, key: Key) -> None:
-        """Not noted."""
-
-    def add_all(self) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
         """Not noted."""
 
 

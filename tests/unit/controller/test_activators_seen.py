@@ -11,10 +11,11 @@ from builders import Raw, world
 from fake_cluster import FakeCluster
 from modelfleet.api import names
 from modelfleet.controller.activators import ASKED_AT_ONCE, Activators
+from modelfleet.controller.cluster import ApiError
 from modelfleet.controller.execute import StatusWriter, execute
 from modelfleet.controller.handlers import Echoes
 from modelfleet.controller.options import OptionsError, parse
-from modelfleet.controller.resources import DEPLOYMENTS
+from modelfleet.controller.resources import DEPLOYMENTS, Resource
 from modelfleet.controller.triggers import Key
 from modelfleet.core.effects import Create, Delete, Forget
 from modelfleet.core.handshake import free_port
@@ -26,13 +27,18 @@ KEY = Key("team", "chat")
 OURS = json.dumps({"uid": "uid-of-chat", "activator": "a1"}).encode()
 
 
+def kept(port: int | None, state: str = "Serving") -> Raw:
+    """The ConfigMap that remembers it."""
+    data = {names.ZERO_KEY: json.dumps({"state": state, "port": port})}
+    return {"metadata": {"name": "chat-state"}, "data": data}
+
+
 def seen(state: str, **service: Any) -> World:
     """A model that is `state`, with its Service."""
     owner = {"uid": "uid-of-chat", "controller": True, "kind": names.DEPLOYMENT_KIND, "name": "chat"}
-    data = {names.ZERO_KEY: json.dumps({"state": state, "port": 20001})}
     return world(
         to_zero(),
-        config_maps=({"metadata": {"name": "chat-state"}, "data": data},),
+        config_maps=(kept(20001, state),),
         services=(
             {
                 "metadata": {"name": "chat", "ownerReferences": [owner]},
@@ -155,23 +161,82 @@ async def test_a_port_is_no_other_models_and_stays() -> None:
 
     found = [(await activators.seen_in(KEY, new)).activator_port for _ in range(2)]
     assert found[0] == found[1] == FIRST_PORT + (first + 1 - FIRST_PORT) % PORTS
-    twin = replace(new, deployment={**new.deployment, "metadata": {**new.deployment["metadata"], "uid": "uid-of-chat"}})
-    assert (await activators.seen_in(Key("team", "twin"), twin)).activator_port == found[0]
+    restarted = Activators(cluster)
+    assert (await restarted.seen_in(KEY, new)).activator_port == found[0]
 
 
 def test_when_all_ports_are_taken_there_is_none() -> None:
     assert free_port("uid", frozenset(range(FIRST_PORT, FIRST_PORT + PORTS))) is None
 
 
+def model(name: str, uid: str) -> World:
+    """A model of that name that has no port yet."""
+    new = to_zero(name)
+    new["metadata"] |= {"uid": uid}
+    return world(new)
+
+
 async def test_the_port_of_a_model_that_is_gone_is_free_again() -> None:
-    cluster, numbers = FakeCluster("team"), range(PORTS + 5)
+    activators, key, twin = Activators(FakeCluster("team")), Key("team", "old"), Key("team", "new")
+    first = (await activators.seen_in(key, model("old", "uid"))).activator_port
+    assert first is not None
+    beside = (await activators.seen_in(twin, model("new", "uid"))).activator_port
+    activators.forget(key)
+    activators.forget(twin)
+
+    assert beside == first + 1
+    assert (await activators.seen_in(twin, model("new", "uid"))).activator_port == first
+
+
+async def test_a_port_that_a_model_keeps_is_no_other_models_though_no_status_tells_it() -> None:
+    activators = Activators(FakeCluster("team"))
+    alone = free_port("uid", frozenset())
+    assert alone is not None
+    await activators.seen_in(KEY, replace(seen("Serving"), config_maps=(kept(alone),)))
+
+    assert (await activators.seen_in(Key("team", "new"), model("new", "uid"))).activator_port == alone + 1
+
+
+async def test_another_model_of_the_same_name_gets_a_port_of_its_own() -> None:
+    activators = Activators(FakeCluster("team"))
+    found = [(await activators.seen_in(KEY, model("chat", uid))).activator_port for uid in ("one", "two")]
+
+    assert found == [free_port("one", frozenset()), free_port("two", frozenset())]
+
+
+class Lists(FakeCluster):
+    """Counts the lists of ModelDeployments; the first ones fail, as often as is said."""
+
+    def __init__(self, failures: int = 0) -> None:
+        super().__init__("team")
+        self.asked, self.failures = 0, failures
+
+    async def list(self, resource: Resource, namespace: str | None = None, labels: str | None = None) -> Any:
+        self.asked += resource is DEPLOYMENTS
+        if self.asked <= self.failures:
+            raise ApiError("list modeldeployments: HTTP 503", status=503)
+        return await super().list(resource, namespace, labels)
+
+
+async def test_fifty_new_models_at_once_get_ports_of_their_own_from_one_list() -> None:
+    cluster, others = Lists(), [Key("team", f"new-{number}") for number in range(50)]
     activators = Activators(cluster)
-    for number in (numbers[0], *numbers[-3:]):
-        activators._ports |= {f"gone-{each}": FIRST_PORT + each % PORTS for each in range(PORTS - 1)}
-        new = to_zero()
-        new["metadata"] |= {"uid": f"uid-{number}"}
-        assert (await activators.seen_in(KEY, world(new))).activator_port is not None
-        assert len(activators._ports) == 1
+    looks = (activators.seen_in(key, model(key.name, f"uid-{key.name}")) for key in others)
+    ports = [each.activator_port for each in await asyncio.gather(*looks)]
+
+    assert None not in ports
+    assert len(set(ports)) == 50
+    assert cluster.asked == 1
+
+
+async def test_a_list_that_failed_is_asked_for_again() -> None:
+    cluster = Lists(failures=1)
+    activators = Activators(cluster)
+    with pytest.raises(ApiError):
+        await activators.seen_in(KEY, model("chat", "uid"))
+
+    assert (await activators.seen_in(KEY, model("chat", "uid"))).activator_port == free_port("uid", frozenset())
+    assert cluster.asked == 2
 
 
 class Keys:
@@ -180,11 +245,9 @@ class Keys:
     def __init__(self) -> None:
         self.added: list[Key] = []
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
+        assert not behind, "requests are not answered"
         self.added.append(key)
-
-    def add_all(self) -> None:
-        raise AssertionError("one model is nothing to all")
 
 
 @pytest.mark.looptime(start=1000)

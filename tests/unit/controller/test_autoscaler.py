@@ -24,11 +24,8 @@ class Woken:
     def __init__(self) -> None:
         self.keys: list[Key] = []
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
         self.keys.append(key)
-
-    def add_all(self) -> None:
-        raise AssertionError("nothing here concerns all models")
 
 
 def _scaling(fleet: Sampled) -> Scaling:

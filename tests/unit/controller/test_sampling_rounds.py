@@ -107,11 +107,9 @@ async def test_a_bug_that_one_page_meets_is_told_of_that_pod_and_ends_nothing():
 class Triggers:
     woken: list[tuple[float, Key]] = field(default_factory=list)
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
+        assert behind, "nothing changed but figures"
         self.woken.append((asyncio.get_running_loop().time(), key))
-
-    def add_all(self) -> None:
-        raise AssertionError("samples never wake everything")
 
 
 async def test_a_busy_model_is_woken_every_quarter_of_a_minute_and_an_idle_one_never():

@@ -180,11 +180,8 @@ def test_who_begins_to_wait_is_reconciled_and_told_why_and_again_when_it_ends() 
 class Woken:
     """Nobody is to be woken here."""
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
         raise AssertionError(key)
-
-    def add_all(self) -> None:
-        raise AssertionError("nothing here concerns all models")
 
 
 def held(name: str, priority: int, lacks: int, leaving: int) -> Any:

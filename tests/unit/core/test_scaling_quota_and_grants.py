@@ -288,11 +288,8 @@ class _Woken:
     def __init__(self, keys: list[Key]) -> None:
         self.keys = keys
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, behind: bool = False) -> None:
         self.keys.append(key)
-
-    def add_all(self) -> None:
-        raise AssertionError("nothing here concerns all models")
 
 
 def _held(name: str, standing: int, *, lacks: int, rps: float) -> Scaling:

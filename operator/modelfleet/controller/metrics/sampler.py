@@ -236,5 +236,5 @@ class Waker:
         chosen = tuple(key for _, key in stirring[: max(1, int(WAKES_PER_S * step_s))])
         for key in chosen:
             self._woken_s[key] = now_s
-            self._triggers.add(key)
+            self._triggers.add(key, behind=True)
         return chosen
