@@ -88,7 +88,7 @@ class Book:
             self.fail(worker.uid, why or "")
             return why
         steps = cells(found.items())
-        if steps:
+        if steps is not None:  # an engine that has taken none is not asked for them at each look
             self._put(worker.uid, lambda series: series.stepped(steps, at_s))
         return self._put(worker.uid, lambda series: series.read(page))
 
