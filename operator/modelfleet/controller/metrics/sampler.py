@@ -8,6 +8,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil, inf
 from typing import Protocol
 from zlib import crc32
 
@@ -23,12 +25,14 @@ from modelfleet.core.scaling.step_samples import STEPS_S
 _log = logging.getLogger(__name__)
 
 WAKE_S = 15.0
-"""A key with traffic is woken at most so often."""
+"""A key is asked for what stirs it, and woken, at most so often."""
 
 WAKES_PER_S = 10.0
 """Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
 turn of each comes every 100 s."""
 
+_ASKED_AT_LEAST = 100
+"""Keys that may be asked at one step; one of ten pods takes 0.05 ms."""
 _TELL_S = 60.0
 _AT_A_TIME = 50
 """So many pages of one answer are taken before others get the event loop."""
@@ -215,9 +219,10 @@ class Waker:
     """Wakes keys whose samples may call for another decision or report, no more than the API server bears."""
 
     def __init__(self, book: Book, triggers: Triggers, stirs: Callable[[Key], bool]) -> None:
-        """`stirs` says whether anything about a key's samples may matter since it was woken last."""
+        """`stirs` says whether anything about a key's samples may matter since it was asked last."""
         self._book, self._triggers, self._stirs = book, triggers, stirs
-        self._woken_s: dict[Key, float] = {}
+        self._looked_s: dict[Key, float] = {}  # when a key was asked or woken last, the longest ago first
+        self._stirring: dict[Key, None] = {}  # those that wait for their turn, the longest waiting first
 
     async def run(self, step_s: float = 1.0) -> None:
         """Without end."""
@@ -226,15 +231,35 @@ class Waker:
             self.step(step_s)
 
     def step(self, step_s: float) -> tuple[Key, ...]:
-        """Wakes those whose turn it is, the longest waiting first."""
+        """Asks those whose time it is, and wakes those that stir whose turn it is, the longest waiting first."""
         now_s = asyncio.get_running_loop().time()
-        keys = set(self._book.keys)
-        for gone in self._woken_s.keys() - keys:
-            del self._woken_s[gone]
-        due = [key for key in keys if now_s - self._woken_s.get(key, -WAKE_S) >= WAKE_S]
-        stirring = sorted((self._woken_s.get(key, -WAKE_S), key) for key in due if self._stirs(key))
-        chosen = tuple(key for _, key in stirring[: max(1, int(WAKES_PER_S * step_s))])
+        self._follow()
+        for key in self._due(now_s, step_s):
+            self._put_last(key, now_s)
+            if self._stirs(key):
+                self._stirring[key] = None
+        chosen = tuple(islice(self._stirring, max(1, int(WAKES_PER_S * step_s))))
         for key in chosen:
-            self._woken_s[key] = now_s
+            del self._stirring[key]
+            self._put_last(key, now_s)
             self._triggers.add(key)
         return chosen
+
+    def _follow(self) -> None:
+        keys = dict.fromkeys(self._book.keys)
+        for gone in self._looked_s.keys() - keys.keys():
+            del self._looked_s[gone]
+            self._stirring.pop(gone, None)
+        new = dict.fromkeys((key for key in keys if key not in self._looked_s), -inf)
+        if new:
+            self._looked_s = {**new, **self._looked_s}
+
+    def _due(self, now_s: float, step_s: float) -> tuple[Key, ...]:
+        """Those that were not looked at for so long, no more at a time than it takes for all to have their turn."""
+        most = max(_ASKED_AT_LEAST, ceil(len(self._looked_s) * step_s / WAKE_S))
+        due = (key for key, at_s in self._looked_s.items() if now_s - at_s >= WAKE_S and key not in self._stirring)
+        return tuple(islice(due, most))
+
+    def _put_last(self, key: Key, now_s: float) -> None:
+        del self._looked_s[key]
+        self._looked_s[key] = now_s

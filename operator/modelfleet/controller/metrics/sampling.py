@@ -15,9 +15,8 @@ from modelfleet.controller.metrics.scrape import KEPT_S, Scraper, scraper
 from modelfleet.controller.metrics.settings import SamplesFrom, SamplingSettings
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.telemetry import Metrics
-from modelfleet.controller.triggers import Key, Triggers
+from modelfleet.controller.triggers import Triggers
 from modelfleet.core.scaling.reading import Reading
-from modelfleet.core.scaling.stirs import busy, mark
 
 _Other = Callable[[], Awaitable[Iterable[tuple[Worker, Reading]]]]
 
@@ -33,7 +32,6 @@ class Sampling:
     def __init__(self, book: Book, settings: SamplingSettings, triggers: Triggers, metrics: Metrics) -> None:
         self._book, self._settings, self._triggers = book, settings, triggers
         self._tally, self._compared = Tally(), Compared()
-        self._marks: dict[Key, tuple[bool, tuple[str, ...]]] = {}
         self._expose(metrics)
 
     async def run(self) -> None:
@@ -48,7 +46,7 @@ class Sampling:
             else:
                 source = Direct(self._book, pages, self._settings.interval_s, self._tally)
             group.create_task(source.run())
-            group.create_task(Waker(self._book, self._triggers, self._stirs).run())
+            group.create_task(Waker(self._book, self._triggers, self._book.stirs).run())
             if fleet is not None:
                 compare = Compare(self._book, self._other(pages, fleet))
                 self._compared = compare.compared
@@ -58,14 +56,6 @@ class Sampling:
         if self._settings.source is SamplesFrom.PROMETHEUS:
             return lambda: by_themselves(self._book, pages)
         return lambda: by_prometheus(self._book, fleet)
-
-    def _stirs(self, key: Key) -> bool:
-        """Figures move, or did when the key was looked at last, or other pods than then say something."""
-        samples = self._book.samples(key)
-        now = (busy(samples), mark(samples))
-        before = self._marks.get(key)
-        self._marks[key] = now
-        return now[0] or now != before
 
     def _expose(self, metrics: Metrics) -> None:
         gauge, tally = metrics.gauge, self._tally
