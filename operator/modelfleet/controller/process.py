@@ -9,9 +9,11 @@ _COLLECT = (50_000, 20, 20)
 
 
 def collect_seldom() -> None:
-    """Has Python look for cycles of objects less often: it stands still meanwhile, the longer the more it holds. A window
-    of 10,000 pods is two million objects, none of them in a cycle; by the usual thresholds a third of the time of
-    reading them went into looking for one. A page of an activator's metrics made it look at all that it holds."""
+    """Has Python look for cycles of objects less often: it stands still meanwhile, the longer the more it holds.
+
+    A window of 10,000 pods is two million objects, none of them in a cycle; by the usual thresholds a third of the time
+    of reading them went into looking for one. A page of an activator's metrics made it look at all that it holds.
+    """
     gc.set_threshold(*_COLLECT)
 
 
