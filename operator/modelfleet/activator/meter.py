@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
+from modelfleet.controller.telemetry import Kept
 from modelfleet.core.activation.holding import Reason
 
 PREFIX = "modelfleet_activator_"
@@ -19,20 +19,17 @@ _BREAKS = ("worker", "client")
 Key = tuple[str, str]
 
 
-class _Held(Collector):
-    """Gauges of lines, read when somebody scrapes, so that a model that went leaves no series."""
+Line = tuple[Key, int, int]
+"""A model, how many wait for it, and how many workers serve it."""
 
-    def __init__(self, read: Callable[[], Iterable[tuple[Key, int, int]]]) -> None:
-        self._read = read
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The values now."""
-        held = GaugeMetricFamily(f"{PREFIX}held", "Requests that wait for a replica", labels=_MODEL)
-        workers = GaugeMetricFamily(f"{PREFIX}workers", "Workers that serve the model, as seen here", labels=_MODEL)
-        for key, waiting, serving in self._read():
-            held.add_metric(key, waiting)
-            workers.add_metric(key, serving)
-        return held, workers
+def _held(lines: Iterable[Line]) -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
+    held = GaugeMetricFamily(f"{PREFIX}held", "Requests that wait for a replica", labels=_MODEL)
+    workers = GaugeMetricFamily(f"{PREFIX}workers", "Workers that serve the model, as seen here", labels=_MODEL)
+    for key, waiting, serving in lines:
+        held.add_metric(key, waiting)
+        workers.add_metric(key, serving)
+    return held, workers
 
 
 class Meter:
@@ -41,7 +38,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._known: set[Key] = set()
-        self.registry = CollectorRegistry()
+        self.registry, self.kept = CollectorRegistry(), Kept()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._passed = self._counter("passed", "Requests that were handed on and answered to their end", _MODEL)
@@ -110,14 +107,15 @@ class Meter:
         if key in self._known:
             self._waited.labels(*key).observe(seconds)
 
-    def expose(self, read: Callable[[], Iterable[tuple[Key, int, int]]], held_bytes: Callable[[], float]) -> None:
-        """Shows the lines, and the bytes of bodies that are held."""
-        self.registry.register(_Held(read))
+    def expose(self, read: Callable[[], Iterable[Line]], held_bytes: Callable[[], float]) -> None:
+        """Shows the lines, as they are when somebody scrapes, so that a model that went leaves no series; and the bytes
+        of bodies that are held."""
+        self.kept.add(lambda: tuple(read()), _held)
         self.gauge("held_bytes", "Bytes of bodies that are held", held_bytes)
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A value that is read when somebody scrapes."""
-        Gauge(PREFIX + name, text, registry=self.registry).set_function(read)
+        self.kept.add(read, lambda value: [GaugeMetricFamily(PREFIX + name, text, value)])
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
         return Counter(PREFIX + name, text, labels, registry=self.registry)

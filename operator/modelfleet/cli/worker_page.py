@@ -73,7 +73,7 @@ def parsed(text: str) -> WorkerPage:
     if not found:
         raise PageUnreadError("has no metric of a worker; give the address of its status port (8001)")
     try:
-        return WorkerPage(reading=reading(found, "", 0.0), steps=cells(found.items()))
+        return WorkerPage(reading=reading(found, "", 0.0), steps=cells(found.items()) or {})
     except PageError as error:
         raise PageUnreadError(f"is none of a worker: {error}") from error
 

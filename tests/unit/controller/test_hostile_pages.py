@@ -4,10 +4,12 @@ import pytest
 
 from modelfleet.controller.metrics.exposition import Exposition
 from modelfleet.core.scaling.page import PageError, reading
-from sampled import Sampled, worker
+from sampled import Sampled, promise_of, worker
 from worker_pages import good
 
 PAGE = Sampled().page(worker(), good(5)).text
+DIGEST = promise_of(Sampled().deployment).digest
+PAGE_HEADS = [each for each in Exposition().found(PAGE) if each.promise]
 
 
 def test_lines_that_no_reading_is_made_of_are_not_remembered():
@@ -16,6 +18,29 @@ def test_lines_that_no_reading_is_made_of_are_not_remembered():
     known = len(exposition._known)
     assert exposition.found(PAGE + "".join(f"other_{i} 1\n" for i in range(9000))) == before
     assert len(exposition._known) == known <= len(before)
+
+
+@pytest.mark.parametrize("name", ["modelfleet_worker_waiting", "modelfleet_engine_steps_total"])
+def test_a_page_of_ever_new_labels_cannot_make_us_remember_more_than_there_is_room_for(name: str):
+    exposition, most = Exposition(most_known=2_000), 0
+    for look in range(20):
+        exposition.found(PAGE + "".join(f'{name}{{decode="{look}-{i}"}} 1\n' for i in range(500)), steps=True)
+        most = max(most, len(exposition._known) + len(exposition._steps))
+    assert most <= 2_000
+
+
+def test_pages_that_are_more_than_there_is_room_for_are_mostly_known_at_the_next_look():
+    """All are read in the same order each time; nothing is gained by keeping those that were read last."""
+    exposition, learned = Exposition(most_known=2_000), 0
+    pages = [PAGE.replace(DIGEST, f"{model:012x}") for model in range(30)]
+    for looked in range(4):
+        for text in pages:
+            before = set(exposition._known)
+            exposition.found(text)
+            learned += len(exposition._known.keys() - before) if looked else 0
+    lines = len(PAGE_HEADS) * len(pages)
+    assert 2_000 < lines < 2_300
+    assert learned < 0.5 * 3 * lines
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,13 @@ def test_a_books_pod_has_the_newest_steps_and_asks_for_them_once_a_minute():
     assert sampled.book.wants_steps("uid-0")
 
 
+def test_an_engine_that_has_taken_no_step_is_asked_once_a_minute_too():
+    sampled = Sampled().follow(worker())
+    found = sampled.exposition.found(sampled.page(worker(), good(1)).text, steps=True)
+    assert sampled.book.take(worker(), found, sampled.now_s) is None
+    assert (sampled.book.wants_steps("uid-0"), sampled.book.samples(KEY).pods["uid-0"].steps) == (False, {})
+
+
 def test_a_page_without_its_steps_leaves_those_that_are_known():
     sampled = Sampled().follow(worker())
     page = sampled.page(worker(), good(1), cells=CELLS)

@@ -1,6 +1,7 @@
 """When workers are read, whom it wakes, and how two sources are compared. Time is the event loop's, and jumps."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -120,6 +121,47 @@ async def test_a_busy_model_is_woken_every_quarter_of_a_minute_and_an_idle_one_n
     assert [round(at_s - 1000) for at_s, key in triggers.woken if key == KEY] == [1, 16, 31, 46]
     assert {key for _, key in triggers.woken} == {KEY}
     assert WAKE_S == 15
+
+
+async def test_an_idle_model_is_asked_every_quarter_of_a_minute_and_a_thousand_never_at_once():
+    book, asked = Book(asyncio.get_running_loop().time), []
+    for index in range(1000):
+        book.follow(Key("team", f"m{index}"), ())
+
+    def stirs(key: Key) -> bool:
+        asked.append((asyncio.get_running_loop().time(), key))
+        return False
+
+    await run_for(60.5, Waker(book, Triggers(), stirs).run())
+    counts = Counter(key for _, key in asked)
+    assert {counts[key] for key in book.keys} == {4}
+    assert max(Counter(at_s for at_s, _ in asked).values()) <= 100
+
+
+async def test_a_model_that_stirred_once_is_woken_though_it_was_not_its_turn():
+    book, triggers, asked = Book(asyncio.get_running_loop().time), Triggers(), set()
+    for index in range(50):
+        book.follow(Key("team", f"m{index}"), ())
+
+    def stirs(key: Key) -> bool:
+        first = key not in asked
+        asked.add(key)
+        return first
+
+    await run_for(10.5, Waker(book, triggers, stirs).run())
+    assert sorted(key for _, key in triggers.woken) == sorted(book.keys)
+
+
+async def test_a_model_that_is_gone_is_woken_no_more_and_nothing_is_known_of_it():
+    sampled, triggers = Sampled().follow(worker()), Triggers()
+    sampled.over(10, [good(5), good(6)])
+    sampled.now_s += 400
+    assert [sampled.book.stirs(KEY) for _ in range(2)] == [True, False]
+    waker = Waker(sampled.book, triggers, lambda _: True)
+    sampled.book.forget(KEY)
+    assert (waker.step(1.0), sampled.book.stirs(KEY)) == ((), False)
+    sampled.book.follow(KEY, ())
+    assert sampled.book.stirs(KEY), "the next of this name is looked at"
 
 
 async def test_three_hundred_busy_models_take_turns_and_none_starves():

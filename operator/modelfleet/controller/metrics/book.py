@@ -10,6 +10,7 @@ from modelfleet.core.scaling.page import Origin, PageError, Slot, origin, readin
 from modelfleet.core.scaling.reading import Reading
 from modelfleet.core.scaling.samples import FRESH_S, UNREAD, WINDOW_S, PodSamples, Samples
 from modelfleet.core.scaling.step_samples import STEPS_S, cells
+from modelfleet.core.scaling.stirs import busy, mark
 
 UNNAMED = "its page does not say which pod it is of: the worker image is older than the operator"
 
@@ -21,6 +22,7 @@ class _Entry:
     workers: dict[str, Worker] = field(default_factory=dict)
     series: dict[str, Series] = field(default_factory=dict)
     gone: dict[str, Series] = field(default_factory=dict)
+    asked: tuple[bool, tuple[str, ...]] | None = None  # what stirred it when that was asked last
 
 
 class Book:
@@ -65,6 +67,15 @@ class Book:
         pods = {uid: series.pod for uid, series in entry.series.items()}
         return Samples(at_s=now_s, pods=pods, gone=tuple(each.pod for each in entry.gone.values()))
 
+    def stirs(self, key: Key) -> bool:
+        """Figures of a key move, or did when this was asked last, or other pods than then say something."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return False
+        samples = self.samples(key)
+        before, entry.asked = entry.asked, (busy(samples), mark(samples))
+        return entry.asked[0] or entry.asked != before
+
     @property
     def workers(self) -> tuple[Worker, ...]:
         """All pods to read."""
@@ -88,7 +99,7 @@ class Book:
             self.fail(worker.uid, why or "")
             return why
         steps = cells(found.items())
-        if steps:
+        if steps is not None:  # an engine that has taken none is not asked for them at each look
             self._put(worker.uid, lambda series: series.stepped(steps, at_s))
         return self._put(worker.uid, lambda series: series.read(page))
 

@@ -14,7 +14,10 @@ from prometheus_client.samples import Sample
 from modelfleet.core.scaling import step_samples
 from modelfleet.core.scaling.page import NAMES, PageError, Slot, slot
 
-_MOST_KNOWN = 200_000
+_MOST_KNOWN = 300_000
+"""Spellings, of some 460 bytes each: 1,000 models of two objectives, each under a promise of its own, have 220,000."""
+_LEAVE = 16
+"""Where there is no more room, one spelling of so many leaves."""
 _MOST_LEARNED = 5_000
 """Spellings that are new on one page: a worker of four objectives under two promises has some 700."""
 _MOST_HEAD = 1_000
@@ -22,11 +25,13 @@ _NAMES, _STEPS = frozenset(NAMES), frozenset(step_samples.NAMES)
 
 
 class Exposition:
-    """Reads pages, and remembers what their lines begin with."""
+    """Reads pages, and remembers what their lines begin with, at most `most_known` spellings."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_known: int = _MOST_KNOWN) -> None:
+        self._most_known = most_known
         self._known: dict[str, Slot] = {}
         self._steps: dict[str, Slot] = {}
+        self._turn = 0
 
     def found(self, text: str, *, steps: bool = False) -> dict[Slot, float]:
         """The slots of a page with their numbers, those of `steps` where they are wanted. Raises PageError if it is no
@@ -65,10 +70,19 @@ class Exposition:
         where = slot(samples[0].name, samples[0].labels) if len(samples) == 1 else None
         if where is None or samples[0].timestamp is not None:
             raise ValueError
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-            self._steps.clear()
+        if len(self._known) + len(self._steps) >= self._most_known:
+            self._make_room()
         return where
+
+    def _make_room(self) -> None:
+        """Spellings leave whatever their age: all come again in the same order within each interval, so that the one
+        that was not read for the longest would always be the next to be wanted. What is of no use any more leaves in
+        time."""
+        while len(self._known) + len(self._steps) >= self._most_known:
+            self._turn = (self._turn + 1) % _LEAVE
+            for heads in (self._known, self._steps):
+                for head in [each for each in heads if hash(each) % _LEAVE == self._turn]:
+                    del heads[head]
 
 
 def _parsed(head: str) -> Iterator[Sample]:

@@ -6,15 +6,17 @@ A round that takes longer than the interval is followed by the next at once; a p
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil, inf
 from typing import Protocol
 from zlib import crc32
 
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.exposition import Exposition
-from modelfleet.controller.metrics.prometheus import Page
 from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
+from modelfleet.controller.metrics.vector import Page
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
@@ -23,12 +25,14 @@ from modelfleet.core.scaling.step_samples import STEPS_S
 _log = logging.getLogger(__name__)
 
 WAKE_S = 15.0
-"""A key with traffic is woken at most so often."""
+"""A key is asked for what stirs it, and woken, at most so often."""
 
 WAKES_PER_S = 10.0
 """Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
 turn of each comes every 100 s."""
 
+_ASKED_AT_LEAST = 100
+"""Keys that may be asked at one step; one of ten pods takes 0.05 ms."""
 _TELL_S = 60.0
 _AT_A_TIME = 50
 """So many pages of one answer are taken before others get the event loop."""
@@ -123,12 +127,12 @@ class Direct:
 class Fleet(Protocol):
     """`prometheus.Prometheus`."""
 
-    def pages(self, *, steps: bool = False) -> Awaitable[tuple[Page, ...]]:
-        """The pages of all workers, with their steps where they are wanted. Raises UnreadError."""
+    def pages(self, uids: Set[str], *, steps: bool = False) -> AsyncIterator[tuple[Page, ...]]:
+        """The pages of these pods, some at a time, with their steps where they are wanted. Raises UnreadError."""
 
 
 class Indirect:
-    """Reads every worker from Prometheus, by one query an interval."""
+    """Reads every worker from Prometheus, once an interval."""
 
     def __init__(self, book: Book, fleet: Fleet, interval_s: float, tally: Tally | None = None) -> None:
         self._book, self._fleet, self._interval_s = book, fleet, interval_s
@@ -142,32 +146,43 @@ class Indirect:
         await _rounds(self.round, self._interval_s, self.tally)
 
     async def round(self) -> None:
-        """One query; what it brings is in the book, and each worker that it does not bring has failed."""
-        now = asyncio.get_running_loop().time
-        asked_s = now()
+        """What the queries bring is in the book, and each worker that they do not bring has failed."""
+        asked_s, trouble = asyncio.get_running_loop().time(), ""
         steps = asked_s - self._steps_s >= STEPS_S
+        workers = {each.uid: each for each in self._book.workers}
+        moments: dict[str, tuple[float, float]] = {}
         try:
-            pages = await self._fleet.pages(steps=steps)
+            async for pages in self._fleet.pages(workers.keys(), steps=steps):
+                await self._take(workers, pages, asked_s, moments)
         except UnreadError as error:
-            self._tell(str(error))
-            for worker in self._book.workers:
-                self._failed(worker, str(error))
-            return
-        self._steps_s = asked_s if steps else self._steps_s
-        self._tell("")
-        by_uid = _newest(pages)
-        self._moments = {uid: self._moment(uid, page, asked_s) for uid, page in by_uid.items()}
-        for index, worker in enumerate(self._book.workers):
+            trouble = str(error)
+        self._tell(trouble)
+        for uid in workers.keys() - moments.keys():
+            self._failed(workers[uid], trouble or "Prometheus has no series of it")
+        self._moments = {**self._moments, **moments} if trouble else moments
+        if steps and not trouble:
+            self._steps_s = asked_s
+
+    async def _take(
+        self,
+        workers: Mapping[str, Worker],
+        pages: Iterable[Page],
+        asked_s: float,
+        moments: dict[str, tuple[float, float]],
+    ) -> None:
+        """Some pages of a round; `moments` are those of all that it has taken."""
+        for index, (uid, page) in enumerate(_newest(pages).items()):
             if index and not index % _AT_A_TIME:
                 await asyncio.sleep(0)
-            page = by_uid.get(worker.uid)
-            why = "Prometheus has no series of it" if page is None else None
-            if page is not None:
-                why = self._book.take(worker, page.found, self._moments[worker.uid][1])
-                fresh_s = self._book.fresh_s(worker.uid)
-                if why is None and page.age_s > fresh_s:
-                    # It shows what it has for five minutes when it scrapes no more; that says nothing about now.
-                    why = f"Prometheus has not read it for more than {fresh_s:.0f} s"
+            worker, taken = workers.get(uid), moments.get(uid)
+            if worker is None or (taken is not None and taken[0] >= page.read_at):
+                continue
+            moments[uid] = self._moment(uid, page, asked_s)
+            why = self._book.take(worker, page.found, moments[uid][1])
+            fresh_s = self._book.fresh_s(uid)
+            if why is None and page.age_s > fresh_s:
+                # It shows what it has for five minutes when it scrapes no more; that says nothing about now.
+                why = f"Prometheus has not read it for more than {fresh_s:.0f} s"
             if why is None:
                 self.tally.read += 1
             else:
@@ -215,9 +230,10 @@ class Waker:
     """Wakes keys whose samples may call for another decision or report, no more than the API server bears."""
 
     def __init__(self, book: Book, triggers: Triggers, stirs: Callable[[Key], bool]) -> None:
-        """`stirs` says whether anything about a key's samples may matter since it was woken last."""
+        """`stirs` says whether anything about a key's samples may matter since it was asked last."""
         self._book, self._triggers, self._stirs = book, triggers, stirs
-        self._woken_s: dict[Key, float] = {}
+        self._looked_s: dict[Key, float] = {}  # when a key was asked or woken last, the longest ago first
+        self._stirring: dict[Key, None] = {}  # those that wait for their turn, the longest waiting first
 
     async def run(self, step_s: float = 1.0) -> None:
         """Without end."""
@@ -226,15 +242,35 @@ class Waker:
             self.step(step_s)
 
     def step(self, step_s: float) -> tuple[Key, ...]:
-        """Wakes those whose turn it is, the longest waiting first."""
+        """Asks those whose time it is, and wakes those that stir whose turn it is, the longest waiting first."""
         now_s = asyncio.get_running_loop().time()
-        keys = set(self._book.keys)
-        for gone in self._woken_s.keys() - keys:
-            del self._woken_s[gone]
-        due = [key for key in keys if now_s - self._woken_s.get(key, -WAKE_S) >= WAKE_S]
-        stirring = sorted((self._woken_s.get(key, -WAKE_S), key) for key in due if self._stirs(key))
-        chosen = tuple(key for _, key in stirring[: max(1, int(WAKES_PER_S * step_s))])
+        self._follow()
+        for key in self._due(now_s, step_s):
+            self._put_last(key, now_s)
+            if self._stirs(key):
+                self._stirring[key] = None
+        chosen = tuple(islice(self._stirring, max(1, int(WAKES_PER_S * step_s))))
         for key in chosen:
-            self._woken_s[key] = now_s
+            del self._stirring[key]
+            self._put_last(key, now_s)
             self._triggers.add(key, behind=True)
         return chosen
+
+    def _follow(self) -> None:
+        keys = dict.fromkeys(self._book.keys)
+        for gone in self._looked_s.keys() - keys.keys():
+            del self._looked_s[gone]
+            self._stirring.pop(gone, None)
+        new = dict.fromkeys((key for key in keys if key not in self._looked_s), -inf)
+        if new:
+            self._looked_s = {**new, **self._looked_s}
+
+    def _due(self, now_s: float, step_s: float) -> tuple[Key, ...]:
+        """Those that were not looked at for so long, no more at a time than it takes for all to have their turn."""
+        most = max(_ASKED_AT_LEAST, ceil(len(self._looked_s) * step_s / WAKE_S))
+        due = (key for key, at_s in self._looked_s.items() if now_s - at_s >= WAKE_S and key not in self._stirring)
+        return tuple(islice(due, most))
+
+    def _put_last(self, key: Key, now_s: float) -> None:
+        del self._looked_s[key]
+        self._looked_s[key] = now_s

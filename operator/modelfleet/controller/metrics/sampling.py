@@ -4,7 +4,6 @@ I/O through its parts.
 """
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable
 
 from modelfleet.controller.metrics.book import Book
@@ -14,17 +13,12 @@ from modelfleet.controller.metrics.sampler import Direct, Indirect, Tally, Waker
 from modelfleet.controller.metrics.scrape import KEPT_S, Scraper, scraper
 from modelfleet.controller.metrics.settings import SamplesFrom, SamplingSettings
 from modelfleet.controller.metrics.workers import Worker
+from modelfleet.controller.process import collect_seldom
 from modelfleet.controller.telemetry import Metrics
-from modelfleet.controller.triggers import Key, Triggers
+from modelfleet.controller.triggers import Triggers
 from modelfleet.core.scaling.reading import Reading
-from modelfleet.core.scaling.stirs import busy, mark
 
 _Other = Callable[[], Awaitable[Iterable[tuple[Worker, Reading]]]]
-
-
-COLLECT = (50_000, 20, 20)
-"""Thresholds of Python's collector. A window of 10,000 pods is two million objects, none of them in a cycle; by the
-usual thresholds a third of the time of reading them went into looking for one."""
 
 
 class Sampling:
@@ -33,12 +27,11 @@ class Sampling:
     def __init__(self, book: Book, settings: SamplingSettings, triggers: Triggers, metrics: Metrics) -> None:
         self._book, self._settings, self._triggers = book, settings, triggers
         self._tally, self._compared = Tally(), Compared()
-        self._marks: dict[Key, tuple[bool, tuple[str, ...]]] = {}
         self._expose(metrics)
 
     async def run(self) -> None:
         """Until cancelled."""
-        gc.set_threshold(*COLLECT)
+        collect_seldom()
         kept_s = max(KEPT_S, 2.5 * self._settings.interval_s)
         async with scraper(kept_s=kept_s) as pages, asyncio.TaskGroup() as group:
             server = self._settings.prometheus
@@ -48,7 +41,7 @@ class Sampling:
             else:
                 source = Direct(self._book, pages, self._settings.interval_s, self._tally)
             group.create_task(source.run())
-            group.create_task(Waker(self._book, self._triggers, self._stirs).run())
+            group.create_task(Waker(self._book, self._triggers, self._book.stirs).run())
             if fleet is not None:
                 compare = Compare(self._book, self._other(pages, fleet))
                 self._compared = compare.compared
@@ -58,14 +51,6 @@ class Sampling:
         if self._settings.source is SamplesFrom.PROMETHEUS:
             return lambda: by_themselves(self._book, pages)
         return lambda: by_prometheus(self._book, fleet)
-
-    def _stirs(self, key: Key) -> bool:
-        """Figures move, or did when the key was looked at last, or other pods than then say something."""
-        samples = self._book.samples(key)
-        now = (busy(samples), mark(samples))
-        before = self._marks.get(key)
-        self._marks[key] = now
-        return now[0] or now != before
 
     def _expose(self, metrics: Metrics) -> None:
         gauge, tally = metrics.gauge, self._tally

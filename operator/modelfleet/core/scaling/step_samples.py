@@ -29,11 +29,13 @@ def part_of(name: str) -> str:
     return PREFIX + _PARTS[name] if name in _PARTS else ""
 
 
-def cells(found: Iterable[tuple[tuple[str, str, str, str], float]]) -> Cells:
+def cells(found: Iterable[tuple[tuple[str, str, str, str], float]]) -> Cells | None:
     """The cells among the slots of a page (part, decode, prefill, _), with their numbers; those without a step are left
-    out."""
+    out. None where it has none at all: steps were not asked for, or are not told of."""
     parts: dict[Composition, dict[str, float]] = {}
     for (part, decode, prefill, _), value in found:
         if part.startswith(PREFIX):
             parts.setdefault((decode, prefill), {})[part.removeprefix(PREFIX)] = value
+    if not parts:
+        return None
     return {each: Cell(**numbers) for each, numbers in parts.items() if numbers.get("steps", 0.0) > 0}
