@@ -20,8 +20,8 @@ class Rollout(ApiModel):
     """How a changed plan replaces running replicas."""
 
     max_surge: Annotated[int, whole(0, 1000)] = 1
-    """Replicas that may exist above the wanted number while old ones are replaced. 0: an old one leaves first, as far as a new one may then stand there.
-    Default: 1."""
+    """Replicas that may exist above the wanted number while old ones are replaced. 0: an old one leaves first, as far
+    as a new one may then stand there. Default: 1."""
     max_unavailable: Annotated[int, whole(0, 1000)] | None = None
     """Replicas that may be missing while old ones are replaced in place. 0: none; without room for a new one the
     rollout then waits. Default: the operator decides: as many as the load and minReplicas do not need, and one where
