@@ -34,7 +34,7 @@ from modelfleet.api import names
 from modelfleet.controller import credentials, telemetry
 from modelfleet.controller.cluster import KubernetesCluster, Managers
 from modelfleet.controller.flags import OptionsError
-from modelfleet.controller.process import stop_signal, utc_now
+from modelfleet.controller.process import collect_seldom, stop_signal, utc_now
 from modelfleet.controller.resources import DEPLOYMENTS, SLICES
 from modelfleet.controller.streams import KubernetesStreams
 from modelfleet.core.activation import holding
@@ -67,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     telemetry.configure_logs(options.log_level)
     options = _with_files(options)
+    collect_seldom()
     try:
         status = asyncio.run(Activator(options, token).run())
     except UnusableError as error:

@@ -5,7 +5,6 @@ reader's CPU time what it alone needs. Prints what it measured, and writes it as
 """
 
 import asyncio
-import gc
 import json
 import resource
 import sys
@@ -18,9 +17,9 @@ from benchmarks.scrape.engines import address, template, uid
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.exposition import Exposition
 from modelfleet.controller.metrics.sampler import Direct
-from modelfleet.controller.metrics.sampling import COLLECT
 from modelfleet.controller.metrics.scrape import scraper
 from modelfleet.controller.metrics.workers import Worker
+from modelfleet.controller.process import collect_seldom
 from modelfleet.controller.triggers import Key
 from modelfleet.core.scaling.goodput import measure
 from modelfleet.core.scaling.samples import WINDOW_S
@@ -122,7 +121,7 @@ async def measured() -> dict[str, Any]:
 
 
 def main(output: Path) -> None:
-    gc.set_threshold(*COLLECT)  # as the operator does
+    collect_seldom()  # as the operator does
     window = kept()  # first, while this process has freed no memory that it could use again
     results = {**asyncio.run(measured()), "kept": window}
     output.parent.mkdir(parents=True, exist_ok=True)

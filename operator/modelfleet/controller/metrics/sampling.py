@@ -4,7 +4,6 @@ I/O through its parts.
 """
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable
 
 from modelfleet.controller.metrics.book import Book
@@ -14,16 +13,12 @@ from modelfleet.controller.metrics.sampler import Direct, Indirect, Tally, Waker
 from modelfleet.controller.metrics.scrape import KEPT_S, Scraper, scraper
 from modelfleet.controller.metrics.settings import SamplesFrom, SamplingSettings
 from modelfleet.controller.metrics.workers import Worker
+from modelfleet.controller.process import collect_seldom
 from modelfleet.controller.telemetry import Metrics
 from modelfleet.controller.triggers import Triggers
 from modelfleet.core.scaling.reading import Reading
 
 _Other = Callable[[], Awaitable[Iterable[tuple[Worker, Reading]]]]
-
-
-COLLECT = (50_000, 20, 20)
-"""Thresholds of Python's collector. A window of 10,000 pods is two million objects, none of them in a cycle; by the
-usual thresholds a third of the time of reading them went into looking for one."""
 
 
 class Sampling:
@@ -36,7 +31,7 @@ class Sampling:
 
     async def run(self) -> None:
         """Until cancelled."""
-        gc.set_threshold(*COLLECT)
+        collect_seldom()
         kept_s = max(KEPT_S, 2.5 * self._settings.interval_s)
         async with scraper(kept_s=kept_s) as pages, asyncio.TaskGroup() as group:
             server = self._settings.prometheus
