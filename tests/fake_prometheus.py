@@ -1,5 +1,7 @@
-"""The one query of the operator, answered over HTTP as a Prometheus that has scraped some pages would."""
+"""The queries of the operator, answered over HTTP as a Prometheus that has scraped some pages would."""
 
+import json
+import re
 from collections.abc import AsyncIterator, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -8,11 +10,12 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelfleet.controller.metrics.prometheus import QUERY, STEPS_QUERY
-from modelfleet.core.scaling import step_samples
-from modelfleet.core.scaling.page import NAMES
+from modelfleet.controller.metrics.queries import QUERY, STEPS_QUERY, WHO_QUERY, part
 
 _STAMPED = "modelfleet_worker_pod_info"
+_NAMES = re.compile(r'__name__=~"([^"]*)"')
+_SELECTOR = re.compile(r'\{((?!__name__)(\w+)=~("(?:[^"\\]|\\.)*"))\}')
+_AT_MOST = re.compile(r"<= (\d+)\)")
 
 
 @dataclass
@@ -27,7 +30,9 @@ class FakePrometheus:
     pages: list[tuple[Mapping[str, str], str, float]] = field(default_factory=list)
     status: int = 200
     refusal: str = "too many samples"
+    refuses_after: int | None = None  # it answers so many queries, and refuses the others
     queries: list[str] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)  # as of when; "" is now
     headers: list[Mapping[str, str]] = field(default_factory=list)
 
     async def scrape(self, *pages: tuple[Mapping[str, str], str]) -> None:
@@ -36,32 +41,49 @@ class FakePrometheus:
 
     def vector(self, query: str = QUERY) -> list[dict[str, Any]]:
         """What a query gives: the samples, and one stamp a target."""
-        wanted = NAMES if query == QUERY else (*NAMES, *step_samples.NAMES)
-        return [sample for target, text, at in self.pages for sample in self._of(target, text, at, wanted)]
+        wanted, selector, at_most = _NAMES.search(query), _SELECTOR.search(query), _AT_MOST.search(query)
+        _, label, value = selector.groups() if selector else ("", "", '""')
+        names = wanted[1].split("|") if wanted else []
+        if at_most and sum(_STAMPED in text for _, text, _ in self.pages) > int(at_most[1]):
+            names = []
+        found = []
+        for target, text, at in self.pages:
+            if not selector or re.fullmatch(json.loads(value), target.get(label, "")):
+                found += self._of(target, text, at, names)
+        return found
 
     def _of(self, target: Mapping[str, str], text: str, at: float, wanted: Container[str]) -> list[dict[str, Any]]:
         found = []
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name not in wanted:
+                if sample.name not in wanted and sample.name != _STAMPED:
                     continue
                 labels = {(f"exported_{k}" if k in target else k): v for k, v in sample.labels.items()} | dict(target)
-                found.append(
-                    {"metric": {"__name__": sample.name, **labels}, "value": [self.now, repr(float(sample.value))]}
-                )
+                if sample.name in wanted:
+                    named = {"__name__": sample.name, **labels}
+                    found.append({"metric": named, "value": [self.now, repr(float(sample.value))]})
                 if sample.name == _STAMPED:
                     stamped = {**labels, "modelfleet_stamp": "sample"}
                     found.append({"metric": stamped, "value": [self.now, f"{float(sample.timestamp or at):.3f}"]})
         return found
 
     async def _answer(self, request: web.Request) -> web.Response:
-        self.queries.append(request.query["query"])
+        form = await request.post()
+        query = str(form["query"])
+        self.queries.append(query)
+        self.times.append(str(form.get("time", "")))
         self.headers.append(dict(request.headers))
-        if self.status != 200:
-            return web.Response(status=self.status, text=self.refusal)
-        assert request.query["query"] in (QUERY, STEPS_QUERY)
-        data = {"resultType": "vector", "result": self.vector(request.query["query"])}
+        if self.status != 200 or (self.refuses_after is not None and len(self.queries) > self.refuses_after):
+            return web.Response(status=self.status if self.status != 200 else 422, text=self.refusal)
+        assert query in self._known(query)
+        data = {"resultType": "vector", "result": self.vector(query)}
         return web.json_response({"status": "success", "data": data})
+
+    def _known(self, query: str) -> Container[str]:
+        """What it can answer: the operator's own queries and no others."""
+        selector = _SELECTOR.search(query)
+        of = "" if selector is None else selector[1]
+        return QUERY, STEPS_QUERY, WHO_QUERY, part(of, steps=False), part(of, steps=True)
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:

@@ -1,13 +1,15 @@
 """What must hold of samples that come through a Prometheus, fake or real: one table, which both are put through."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import replace
 from typing import Protocol
 
 from modelfleet.controller.metrics.exposition import Exposition
-from modelfleet.controller.metrics.prometheus import Page, Prometheus
+from modelfleet.controller.metrics.prometheus import Prometheus
+from modelfleet.controller.metrics.queries import PART
 from modelfleet.controller.metrics.sampler import Indirect
 from modelfleet.controller.metrics.settings import Server
+from modelfleet.controller.metrics.vector import Page
 from modelfleet.core.scaling.page import origin, reading
 from sampled import KEY, Sampled, worker
 from worker_pages import Numbers, WorkerPage, good
@@ -71,10 +73,15 @@ async def ask(server: Scraping, sampled: Sampled) -> None:
     await Indirect(sampled.book, Prometheus(Server(url=server.url)), 0.0).round()
 
 
+async def found(source: Prometheus, uids: Set[str] = frozenset()) -> list[Page]:
+    """All pages that it says of pods."""
+    return [page async for some in source.pages(uids) for page in some]
+
+
 async def pages(server: Scraping) -> dict[str, Page]:
     """By uid, the newest."""
-    found = await Prometheus(Server(url=server.url)).pages()
-    return {each.origin.uid: each for each in sorted(found, key=lambda each: -each.age_s)}
+    read = await found(Prometheus(Server(url=server.url)))
+    return {each.origin.uid: each for each in sorted(read, key=lambda each: -each.age_s)}
 
 
 def everything(sampled: Sampled):
@@ -116,8 +123,8 @@ async def _newest(server: Scraping) -> None:
             for replica, count, age_s in (("a", 5, 20), ("b", 6, 3))
         )
     )
-    found = await Prometheus(Server(url=server.url)).pages()
-    assert len([each for each in found if each.origin.uid == "uid-20"]) == 2
+    read = await found(Prometheus(Server(url=server.url)))
+    assert len([each for each in read if each.origin.uid == "uid-20"]) == 2
     await ask(server, sampled)
     (only,) = sampled.book.samples(KEY).pods["uid-20"].readings
     assert next(iter(only.promises.values()))["interactive"].arrivals == 6
@@ -175,6 +182,33 @@ async def _shown_again(server: Scraping) -> None:
         sampled.book.fail("uid-90", "cut off")
 
 
+async def _large_fleet(server: Scraping) -> None:
+    """More than one query asks for; the names of their nodes and pods have what means something in a regex."""
+    count = PART + 30
+    sampled = Sampled().follow(*map(worker, range(count)))
+    named = [target(index, node=f"n+{index % 3}", pod=f'a.b-{index}|"\\d') for index in range(count)]
+    await server.scrape(*((named[index], page(index, index).text) for index in range(count)))
+    await ask(server, sampled)
+    pods = sampled.book.samples(KEY).pods
+    assert {pod.failure for pod in pods.values()} == {None}
+    arrivals = {
+        uid: next(iter(pod.readings[-1].promises.values()))["interactive"].arrivals for uid, pod in pods.items()
+    }
+    assert arrivals == {f"uid-{index}": index for index in range(count)}
+
+
+async def _few_of_many(server: Scraping) -> None:
+    """A Prometheus of several clusters: what is not followed is not asked for, but as there are too many."""
+    await server.scrape(*((target(index), page(index, 7).text) for index in range(PART + 1)))
+    sampled = Sampled().follow(worker(3), worker(PART))
+    await ask(server, sampled)
+    pods = sampled.book.samples(KEY).pods
+    assert {uid: (pod.failure, len(pod.readings)) for uid, pod in pods.items()} == {
+        "uid-3": (None, 1),
+        f"uid-{PART}": (None, 1),
+    }
+
+
 CASES: dict[str, Callable[[Scraping], Awaitable[None]]] = {
     "both sources give the same samples": _same_samples,
     "the age of a sample is that of the scrape not of the query": _age,
@@ -183,5 +217,7 @@ CASES: dict[str, Callable[[Scraping], Awaitable[None]]] = {
     "series of a pod that is gone never count": _gone_pod,
     "a target that is no more is no data": _lost_target,
     "a page that is shown again is the same sample": _shown_again,
+    "a fleet of more workers than one query asks for": _large_fleet,
+    "a few workers among more than one query asks for": _few_of_many,
     "a worker that does not say which pod it is of is no data": _old_worker,
 }

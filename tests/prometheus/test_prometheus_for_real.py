@@ -75,7 +75,7 @@ async def test_a_refusal_is_a_sentence_with_its_own_words(pages: PageServer, tmp
     with server.running("--query.max-samples=50"):
         await server.scrape((target(70), page(70).text))
         with pytest.raises(UnreadError) as refused:
-            await Prometheus(Server(url=server.url)).pages()
+            await prometheus_cases.found(Prometheus(Server(url=server.url)))
     why = "query processing would load too many samples into memory in query execution"
     assert str(refused.value) == f"Prometheus refuses the query: {why}"
 
@@ -87,11 +87,11 @@ async def test_one_behind_tls_is_read_with_its_authority_and_not_without(pages: 
     server = RealPrometheus(tmp_path, pages, scheme="https", verify=str(authority.certificate))
     with server.running(web=web):
         await server.scrape((target(80), page(80).text))
-        (found,) = await Prometheus(Server(url=server.url, authority=authority.certificate)).pages()
+        (found,) = await prometheus_cases.found(Prometheus(Server(url=server.url, authority=authority.certificate)))
         assert found.origin.uid == "uid-80"
         with pytest.raises(UnreadError, match=r"^Prometheus cannot be asked \(SSLError\)$"):
-            await Prometheus(Server(url=server.url)).pages()
+            await prometheus_cases.found(Prometheus(Server(url=server.url)))
         with pytest.raises(
             UnreadError, match=r"^the certificate authority for Prometheus cannot be read: .*none\.crt$"
         ):
-            await Prometheus(Server(url=server.url, authority=tmp_path / "none.crt")).pages()
+            await prometheus_cases.found(Prometheus(Server(url=server.url, authority=tmp_path / "none.crt")))

@@ -1,6 +1,7 @@
 """Prometheus as the source of samples: it and the workers themselves give the same samples."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -9,12 +10,13 @@ import pytest
 
 import prometheus_cases
 from fake_prometheus import FakePrometheus
-from modelfleet.controller.metrics.prometheus import QUERY, STEPS_QUERY, Prometheus
+from modelfleet.controller.metrics.prometheus import Prometheus
+from modelfleet.controller.metrics.queries import PART, QUERY, STEPS_QUERY, WHO_QUERY, selectors
 from modelfleet.controller.metrics.sampler import Indirect
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.settings import Server
 from modelfleet_worker.engine_counts import Cell
-from prometheus_cases import CASES, target
+from prometheus_cases import CASES, found, page, target
 from sampled import KEY, Sampled, worker
 from worker_pages import good
 
@@ -42,9 +44,64 @@ async def test_one_query_asks_for_the_whole_fleet():
     assert all(len(pod.readings) == 1 for pod in sampled.book.samples(KEY).pods.values())
 
 
+async def test_a_large_fleet_is_asked_for_in_parts_as_of_one_moment_each_when_the_one_before_was_read():
+    count = 2 * PART + 1
+    fake = FakePrometheus(pages=[(target(index), page(index % 5).text, 1_799_999_999.0) for index in range(count)])
+    asked, read = [], []
+    async with fake.served() as url:
+        async for some in Prometheus(Server(url=url)).pages({f"uid-{index}" for index in range(count)}):
+            asked.append(len(fake.queries))
+            read.append(len(some))
+    assert asked == [1, 2, 3, 4]
+    assert read == [0, PART, PART, 1]
+    assert fake.queries[0] == WHO_QUERY
+    assert fake.times == ["", *["1800000000.0"] * 3]
+
+
+async def test_what_came_before_a_refusal_counts_and_the_others_say_why():
+    sampled = Sampled().follow(*map(worker, range(PART + 5)))
+    fake = FakePrometheus(refuses_after=2, refusal="too much")
+    await fake.scrape(*((target(index), page(index).text) for index in range(PART + 5)))
+    await ask(fake, sampled)
+    failures = Counter(pod.failure for pod in sampled.book.samples(KEY).pods.values())
+    why = "Prometheus refuses the query: HTTP Status Code 422 (b'too much')"
+    assert failures == {None: PART, why: 5}
+
+
+async def test_of_two_targets_of_a_worker_the_newer_counts_in_whichever_part_it_comes():
+    for old, new in ((0, 1), (1, 0)):
+        sampled, fake = Sampled().follow(*map(worker, range(PART + 1))), FakePrometheus()
+        ages = {old: (5, 9.0), new: (6, 2.0)}
+        twice = [(target(at * 900), page(0, ages[at][0]).text, fake.now - ages[at][1]) for at in (0, 1)]
+        others = [(target(100 + index), page(index).text, fake.now) for index in range(1, PART + 1)]
+        fake.pages = [*twice, *others]
+        await ask(fake, sampled)
+        last = sampled.book.samples(KEY).pods["uid-0"].readings[-1]
+        assert next(iter(last.promises.values()))["interactive"].arrivals == 6
+        assert len(fake.queries) == 3
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([{}, {}], [""], id="nothing tells them apart"),
+        pytest.param([{"a": "1.2", "b": "x"}, {"a": "3", "b": "x"}], ['a=~"1\\\\.2|3"'], id="what differs most"),
+        pytest.param([{"a": "é", "an.other": "x"}, {"an.other": "y"}], ['a=~"|é"'], id="a label that one lacks"),
+        pytest.param(
+            [{"node": f"n{index % 2}"} for index in range(PART + 2)],
+            ['node=~"n0"', 'node=~"n1"'],
+            id="those that nothing tells apart stay together",
+        ),
+    ],
+)
+def test_targets_are_asked_for_by_what_tells_most_of_them_apart(targets: list[dict[str, str]], expected: list[str]):
+    assert list(selectors(targets)) == expected
+
+
 async def pages_of(fake: FakePrometheus, server: dict | None = None):
     async with fake.served() as url:
-        return await Prometheus(Server(url=url, **(server or {}))).pages()
+        return await found(Prometheus(Server(url=url, **(server or {}))))
 
 
 _TIMED_OUT = '{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}'
@@ -100,7 +157,7 @@ CHUNKED, LONG = b"Transfer-Encoding: chunked\r\n", b"Content-Length: 99999999999
 async def test_an_answer_is_given_up(part: bytes, headers: bytes):
     async with dripping(part, 0, headers) as url:
         with pytest.raises(UnreadError, match=r"^what Prometheus answers has more than 1 MiB$"):
-            await Prometheus(Server(url=url), most_bytes=1 << 20).pages()
+            await found(Prometheus(Server(url=url), most_bytes=1 << 20))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +167,7 @@ async def test_an_answer_is_given_up(part: bytes, headers: bytes):
 async def test_an_answer_that_drips_is_given_up(part: bytes, headers: bytes):
     async with dripping(part, 0.05, headers) as url:
         with pytest.raises(UnreadError, match=r"^what Prometheus answers does not end within 0\.3 s$"):
-            await Prometheus(Server(url=url), ends_s=0.3).pages()
+            await found(Prometheus(Server(url=url), ends_s=0.3))
 
 
 async def test_an_answer_that_is_cut_is_a_sentence_and_the_next_is_read():
@@ -120,12 +177,12 @@ async def test_an_answer_that_is_cut_is_a_sentence_and_the_next_is_read():
         with pytest.raises(UnreadError, match="cannot be asked"):
             await asyncio.wait_for(_cut(source), 5)
     async with fake.served() as url:
-        assert await Prometheus(Server(url=url)).pages() == ()
+        assert await found(Prometheus(Server(url=url))) == []
 
 
 async def _cut(source: Prometheus) -> None:
     source._connect._timeout = 0.2
-    await source.pages()
+    await found(source)
 
 
 async def test_series_of_several_workers_that_came_as_one_target_are_of_neither():
@@ -157,11 +214,11 @@ async def test_a_page_of_which_a_series_is_missing_is_no_data_and_counts_nothing
 
 async def test_nobody_there_and_unreadable_files_are_sentences(tmp_path: Path):
     with pytest.raises(UnreadError, match="cannot be asked"):
-        await Prometheus(Server(url="http://127.0.0.1:1")).pages()
+        await found(Prometheus(Server(url="http://127.0.0.1:1")))
     with pytest.raises(UnreadError, match="the token for Prometheus cannot be read"):
         await pages_of(FakePrometheus(), {"token": tmp_path / "none"})
     with pytest.raises(UnreadError, match="the certificate authority for Prometheus cannot be read"):
-        await Prometheus(Server(url="https://127.0.0.1:1", authority=tmp_path / "none")).pages()
+        await found(Prometheus(Server(url="https://127.0.0.1:1", authority=tmp_path / "none")))
 
 
 async def test_the_token_is_read_anew_for_each_query(tmp_path: Path):
@@ -170,7 +227,7 @@ async def test_the_token_is_read_anew_for_each_query(tmp_path: Path):
         prometheus = Prometheus(Server(url=url, token=token))
         for text in ("one\n", "two\n"):
             token.write_text(text)
-            await prometheus.pages()
+            await found(prometheus)
     assert [headers["Authorization"] for headers in fake.headers] == ["Bearer one", "Bearer two"]
 
 

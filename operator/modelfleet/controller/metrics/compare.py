@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from modelfleet.controller.metrics.book import Book, stranger
 from modelfleet.controller.metrics.exposition import Exposition
-from modelfleet.controller.metrics.prometheus import Page
 from modelfleet.controller.metrics.sampler import Fleet, Pages
 from modelfleet.controller.metrics.scrape import UnreadError
 from modelfleet.controller.metrics.workers import Worker
@@ -56,17 +55,17 @@ async def by_prometheus(book: Book, fleet: Fleet) -> Iterable[tuple[Worker, Read
     """All workers that Prometheus knows."""
     asked_s = asyncio.get_running_loop().time()
     workers = {worker.uid: worker for worker in book.workers}
-    pages: tuple[Page, ...] = await fleet.pages()
     found = []
-    for page in pages:
-        worker = workers.get(page.origin.uid)
-        if worker is None:
-            continue
-        try:
-            if stranger(worker, origin(page.found)) is None:
-                found.append((worker, reading(page.found, worker.uid, asked_s - page.age_s)))
-        except PageError as error:  # the others are compared all the same
-            _log.debug("not compared: %s", error)
+    async for pages in fleet.pages(workers.keys()):
+        for page in pages:
+            worker = workers.get(page.origin.uid)
+            if worker is None:
+                continue
+            try:
+                if stranger(worker, origin(page.found)) is None:
+                    found.append((worker, reading(page.found, worker.uid, asked_s - page.age_s)))
+            except PageError as error:  # the others are compared all the same
+                _log.debug("not compared: %s", error)
     return found
 
 

@@ -6,7 +6,7 @@ A round that takes longer than the interval is followed by the next at once; a p
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil, inf
@@ -15,8 +15,8 @@ from zlib import crc32
 
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.exposition import Exposition
-from modelfleet.controller.metrics.prometheus import Page
 from modelfleet.controller.metrics.scrape import CONNECTIONS, UnreadError
+from modelfleet.controller.metrics.vector import Page
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
@@ -127,12 +127,12 @@ class Direct:
 class Fleet(Protocol):
     """`prometheus.Prometheus`."""
 
-    def pages(self, *, steps: bool = False) -> Awaitable[tuple[Page, ...]]:
-        """The pages of all workers, with their steps where they are wanted. Raises UnreadError."""
+    def pages(self, uids: Set[str], *, steps: bool = False) -> AsyncIterator[tuple[Page, ...]]:
+        """The pages of these pods, some at a time, with their steps where they are wanted. Raises UnreadError."""
 
 
 class Indirect:
-    """Reads every worker from Prometheus, by one query an interval."""
+    """Reads every worker from Prometheus, once an interval."""
 
     def __init__(self, book: Book, fleet: Fleet, interval_s: float, tally: Tally | None = None) -> None:
         self._book, self._fleet, self._interval_s = book, fleet, interval_s
@@ -146,32 +146,43 @@ class Indirect:
         await _rounds(self.round, self._interval_s, self.tally)
 
     async def round(self) -> None:
-        """One query; what it brings is in the book, and each worker that it does not bring has failed."""
-        now = asyncio.get_running_loop().time
-        asked_s = now()
+        """What the queries bring is in the book, and each worker that they do not bring has failed."""
+        asked_s, trouble = asyncio.get_running_loop().time(), ""
         steps = asked_s - self._steps_s >= STEPS_S
+        workers = {each.uid: each for each in self._book.workers}
+        moments: dict[str, tuple[float, float]] = {}
         try:
-            pages = await self._fleet.pages(steps=steps)
+            async for pages in self._fleet.pages(workers.keys(), steps=steps):
+                await self._take(workers, pages, asked_s, moments)
         except UnreadError as error:
-            self._tell(str(error))
-            for worker in self._book.workers:
-                self._failed(worker, str(error))
-            return
-        self._steps_s = asked_s if steps else self._steps_s
-        self._tell("")
-        by_uid = _newest(pages)
-        self._moments = {uid: self._moment(uid, page, asked_s) for uid, page in by_uid.items()}
-        for index, worker in enumerate(self._book.workers):
+            trouble = str(error)
+        self._tell(trouble)
+        for uid in workers.keys() - moments.keys():
+            self._failed(workers[uid], trouble or "Prometheus has no series of it")
+        self._moments = {**self._moments, **moments} if trouble else moments
+        if steps and not trouble:
+            self._steps_s = asked_s
+
+    async def _take(
+        self,
+        workers: Mapping[str, Worker],
+        pages: Iterable[Page],
+        asked_s: float,
+        moments: dict[str, tuple[float, float]],
+    ) -> None:
+        """Some pages of a round; `moments` are those of all that it has taken."""
+        for index, (uid, page) in enumerate(_newest(pages).items()):
             if index and not index % _AT_A_TIME:
                 await asyncio.sleep(0)
-            page = by_uid.get(worker.uid)
-            why = "Prometheus has no series of it" if page is None else None
-            if page is not None:
-                why = self._book.take(worker, page.found, self._moments[worker.uid][1])
-                fresh_s = self._book.fresh_s(worker.uid)
-                if why is None and page.age_s > fresh_s:
-                    # It shows what it has for five minutes when it scrapes no more; that says nothing about now.
-                    why = f"Prometheus has not read it for more than {fresh_s:.0f} s"
+            worker, taken = workers.get(uid), moments.get(uid)
+            if worker is None or (taken is not None and taken[0] >= page.read_at):
+                continue
+            moments[uid] = self._moment(uid, page, asked_s)
+            why = self._book.take(worker, page.found, moments[uid][1])
+            fresh_s = self._book.fresh_s(uid)
+            if why is None and page.age_s > fresh_s:
+                # It shows what it has for five minutes when it scrapes no more; that says nothing about now.
+                why = f"Prometheus has not read it for more than {fresh_s:.0f} s"
             if why is None:
                 self.tally.read += 1
             else:
