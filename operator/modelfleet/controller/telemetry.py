@@ -144,7 +144,7 @@ async def serve(metrics: Exposed, health: Health, host: str | None, port: int) -
 
     A page of 1,000 models takes 0.3 s to make. It is made in a thread, so that the loop goes on with what passes.
     """
-    disable_created_metrics()  # a line for each counter that says when it began: nobody asks
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # lines that say when a counter began: nobody asks
     turn = asyncio.Lock()  # pages that are made at the same time would each take its share of the loop's time
 
     async def exposition(_: web.Request) -> web.Response:

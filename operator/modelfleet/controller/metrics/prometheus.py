@@ -86,7 +86,7 @@ class Prometheus:
 
     def _answer(self, query: str, at: str = "") -> list[dict[str, Any]]:
         self._read_files()
-        found: list[dict[str, Any]] = self._connect.custom_query(query, {"time": at} if at else None)
+        found: list[dict[str, Any]] = self._connect.custom_query(query, {"time": at} if at else {})
         return found
 
     def _read_files(self) -> None:
