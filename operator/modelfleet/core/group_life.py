@@ -166,7 +166,7 @@ def _that_count(watched: Watched, pasts: Mapping[str, Past]) -> dict[str, Past]:
     owners = {_key(each): each for each in watched.fleet if each.revision is not None and not each.terminating}
     ending = {_key(each) for each in watched.fleet if each.terminating}
     heirs = [each for key, each in owners.items() if each.revision == watched.goal and key not in pasts]
-    counting = {}
+    counting: dict[str, Past] = {}
     for key, past in sorted(pasts.items(), key=lambda item: (item[1].at, item[0])):
         owner = owners.get(key)
         if owner is None and _is_of(watched, key):
