@@ -56,7 +56,7 @@ async def test_one_that_was_cut_off_repeats_its_last_sample_with_the_age_it_has(
     server, sampled = RealPrometheus(tmp_path, pages), Sampled().follow(worker(60))
     with server.running():
         await server.scrape((target(60), page(60).text))
-    (path,) = (each for each, text in pages.texts.items() if "uid-60" in text)
+    (path,) = (each for each, text in pages.texts.items() if 'uid-60"' in text)
     asked = pages.asked[path]
     with server.running(scraping=False):
         operator = Indirect(sampled.book, Prometheus(Server(url=server.url)), 0.0)
