@@ -6,7 +6,7 @@ killed, so a pod that is still there a while after is held by something else (a 
 hangs).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 from modelfleet.core.groups import Replica
@@ -26,11 +26,6 @@ def lost_nodes(cluster: ClusterView | None, fleet: Iterable[Replica]) -> frozens
 def is_lost(node: str, cluster: ClusterView | None) -> bool:
     """Whether this node is not ready or gone; False while nodes are not known."""
     return cluster is not None and not any(one.ready for one in cluster.nodes if one.name == node)
-
-
-def room_comes(fleet: Iterable[Replica], useless: Collection[str]) -> bool:
-    """Whether a replica is asked to end that holds room on another node than the `useless` ones."""
-    return any(replica.terminating and any(pod.node not in useless for pod in replica.pods) for replica in fleet)
 
 
 def stuck(fleet: Iterable[Replica], cluster: ClusterView | None, now: datetime) -> frozenset[str]:

@@ -311,11 +311,15 @@ def _to_come(replica: Replica) -> str:
 
 
 def _no_way(s: Situation) -> str:
-    if s.step.way is Way.BLOCKED and s.spare is not None and not s.spare.missing:
-        return "; maxUnavailable is 0, so no old replica makes room: allow 1, or free that much by hand"
-    if s.step.way is Way.BLOCKED:
+    """Why no old replica makes room, or no further one."""
+    needed, most = s.step.needed, s.spare.missing if s.spare else 0
+    if s.step.way is Way.BLOCKED and not needed:
         return "; what an old replica holds would not do, so none makes room: free that much by hand"
-    if s.step.way is Way.DELETE_FIRST:
+    if s.step.way is Way.BLOCKED and most < needed:
+        many = f", and {needed} would have to" if needed > 1 else ""
+        how = f"maxUnavailable is {most}, so no old replica makes room{many}"
+        return f"; {how}: allow {needed}, or free that much by hand"
+    if s.step.way in (Way.BLOCKED, Way.DELETE_FIRST):
         return "; no more old ones make room, because as many are missing as may be"
     return ""
 
