@@ -10,7 +10,7 @@ from modelfleet.core.asked_room import Site
 from modelfleet.core.children import Children
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
-from modelfleet.core.ending import lost_nodes
+from modelfleet.core.ending import lost_nodes, until_late_s
 from modelfleet.core.group_life import Life, Watched, decide_life, doubts, is_refused_by_kubelet
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
@@ -77,16 +77,19 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     spec = wish.deployment.spec
     site = replace(_site(ground, course, standing, life.avoid), spread=spec.placement.spread)
     later = Later(unbrought=life.unbrought, most=spec.scaling.max_accelerators)
-    step, later, asked = _step(site, later, _outlook(ground, course, site, life, later), take)
+    outlook = _outlook(ground, course, site, life, later)
+    step, later, asked = _step(site, later, outlook, take)
     going = {replica.uid for replica in step.delete}
     site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))
     placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
     if _gives(ground):
         placing = replace(placing, room=_has_room(site, placing.slots))
     leaving = (*life.ends, *placing.withdrawn)
+    waits_s = until_late_s(site.cluster, ground.world.now) if outlook is not None and placing.shortfalls else None
     return Moves(
         step=replace(
             step,
+            wake_after_s=min((each for each in (step.wake_after_s, waits_s) if each is not None), default=None),
             create=placing.slots,
             delete=(*step.delete, *leaving),
             victims=step.victims | {replica.uid for replica in leaving},
@@ -104,7 +107,7 @@ def _outlook(ground: Ground, course: Course, site: Site, life: Life, later: Late
         return None
     bought = {pool.goal.name: pool.goal.plan for pool in site.pools if pool.kind is not None and buys(pool.kind)}
     return Outlook(
-        classes=one_more(site, life.ends, later),
+        classes=one_more(site, life.ends, later, ground.world.now),
         bought=frozenset(bought),
         unbrought=frozenset(name for name, plan in bought.items() if plan.class_name in life.unbrought),
         known=site.cluster is not None,

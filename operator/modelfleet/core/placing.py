@@ -19,16 +19,18 @@ A rank that is lifted keeps its node: what was pinned cannot be pinned elsewhere
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 
 from modelfleet.api import names
 from modelfleet.core.asked_room import Asked, Site
 from modelfleet.core.effects import Create, Lift
+from modelfleet.core.ending import freed, once_ended
 from modelfleet.core.groups import Replica
 from modelfleet.core.next_class import Later, Room, Spilled, find, held, to_buy
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pinned_node, pod_amounts
-from modelfleet.core.placement.view import Amounts, ClusterView, NodeView, Reservation
+from modelfleet.core.placement.view import ClusterView, Reservation
 from modelfleet.core.placement.want import Placement, Shortfall
 from modelfleet.core.render.lift import lift
 
@@ -172,13 +174,13 @@ class OneMore:
         return self._room.asked(self._pool)
 
 
-def one_more(site: Site, ends: Iterable[Replica], later: Later) -> tuple[OneMore, ...]:
-    """The room on each class, in their order, once `ends` and the pods that were asked to end have ended; none while
-    nodes are not known."""
+def one_more(site: Site, ends: Iterable[Replica], later: Later, now: datetime) -> tuple[OneMore, ...]:
+    """The room on each class, in their order, once `ends` and the pods that were asked to end have ended, but for those
+    that are late (ending.py); none while nodes are not known."""
     if site.cluster is None:
         return ()
     ending = [replica for replica in ends if not replica.terminating]
-    cluster = _without(site, _once_ended(site.cluster), ending)
+    cluster = _without(site, once_ended(site.cluster, now), ending)
     return tuple(OneMore(site, pool, cluster, later) for pool in site.pools)
 
 
@@ -205,20 +207,8 @@ def _without(site: Site, cluster: ClusterView, leaving: Iterable[Replica]) -> Cl
         for one in replica.pods:
             if one.node and not one.finished and one.name in site.children.pods:
                 left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
-    nodes = (_freed(node, [left[node.name]]) if node.name in left else node for node in cluster.nodes)
+    nodes = (freed(node, [left[node.name]]) if node.name in left else node for node in cluster.nodes)
     return replace(cluster, nodes=tuple(nodes))
-
-
-def _once_ended(cluster: ClusterView) -> ClusterView:
-    """The cluster once the pods have ended that were asked to."""
-    return replace(cluster, nodes=tuple(_freed(node, node.leaving) if node.leaving else node for node in cluster.nodes))
-
-
-def _freed(node: NodeView, amounts: Iterable[Amounts]) -> NodeView:
-    free = Counter(node.free)
-    for each in amounts:
-        free.update(each)
-    return replace(node, free=dict(free))
 
 
 def _most_lifted_first(replica: Replica) -> tuple[int, bool, str]:

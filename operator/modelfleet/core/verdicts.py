@@ -161,7 +161,7 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
     if s.old or any(replica.revision != revision for replica in s.draining):
         new = sum(replica.ready for replica in s.current)
         why = _given_up(s)
-        how = "; ".join(part for part in (_way(s), why) if part)
+        how = "; ".join(part for part in (_way(s), _stranded(s) if s.old else "", why) if part)
         return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {how}")
     unplaced = _unplaced(s)
     if unplaced is not None and unplaced[0] is not Reason.NO_ROOM:
@@ -377,6 +377,8 @@ def _way(s: Situation) -> str:
         return "old ones stay while the nodes are not known"
     if s.step.way is Way.SURGE and s.room_comes and s.placing.shortfalls:
         return "a new replica takes the room of an old one that ends"
+    if s.step.way is Way.SURGE and s.placing.shortfalls.keys() - s.placing.bought:
+        return "a new replica waits for the room of pods that end"
     if s.step.way is Way.SURGE and s.placing.gates:
         return f"old ones stay while a new replica waits behind the scheduling gate {', '.join(s.placing.gates)}"
     if s.step.way is Way.SURGE:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ import pytest
 from builders import Raw, condition, is_ready, merged
 from class_worlds import MOST_STEPS, class_of, node_of, on_classes, two_classes, write
 from modelfleet.api import names
+from modelfleet.core import raw
 from modelfleet.core.effects import Outcome
+from modelfleet.core.ending import LATE_S
 from modelfleet.core.reconcile import plan
 from modelfleet.core.stage import Happening, Stage
 from silent_nodes import SilentStage
 
 SMALL = {"accelerators": {"classes": ["small"]}}
 NO_SURGE = {"rollout": {"maxSurge": 0}}
+NONE_MISSING = {"rollout": {"maxUnavailable": 0}}
 
 
 def small(replicas: int, *sizes: int, **spec: Any) -> SilentStage:
@@ -276,3 +280,43 @@ def test_where_as_many_are_missing_as_may_be_that_is_what_is_said():
     fewest, outcome = least(stage)
     assert (fewest, progressing(outcome)) == (1, ("False", "NoRoom"))
     assert "because as many are missing as may be" in condition(outcome.status, "Progressing")[2]
+
+
+@pytest.mark.parametrize("classes", [["small"], ["small", "big"]], ids=["in place", "on the next class"])
+def test_a_rollout_does_not_wait_for_a_pod_that_hangs(classes: list[str]):
+    stage = small(2, 1, 1, accelerators={"classes": classes}, **({} if len(classes) == 1 else NONE_MISSING))
+    stage.nodes |= {f"big-{n}": node_of(f"big-{n}", "big", 1) for n in range(2)}
+    write(stage, engine={"image": "image:2"}, scaling={"replicas": 2 if len(classes) > 1 else 1})
+    hung = raw.name(stage.pods()[-1])
+    stage.hanging.add(hung)
+    stage.delete(("Pod", hung))
+    waits = last(stage)
+    assert progressing(waits) == ("True", "RollingOut")
+    assert images(live(stage)) != ["image:2"]
+    assert waits.wake_after_s == pytest.approx(LATE_S, abs=1)
+    stage.now += timedelta(seconds=LATE_S)
+    seen = list(steps(stage))
+    assert any(f"{hung} has not ended" in condition(each.status, "Progressing")[2] for each in seen)
+    assert images(serving(stage)) == ["image:2"] * len(live(stage))
+
+
+def test_a_rollout_does_not_wait_for_a_hanging_pod_of_others():
+    stage = small(1, 1, 1)
+    free = next(name for name in stage.nodes if name != stage.pods()[0]["spec"]["nodeName"])
+    other = {"requests": {"modelfleet.dev/small": "1"}}
+    stage.others = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": "other", "namespace": "other", "deletionTimestamp": stage.now.isoformat()},
+            "spec": {"nodeName": free, "containers": [{"name": "main", "resources": other}]},
+            "status": {"phase": "Running"},
+        }
+    ]
+    write(stage, engine={"image": "image:2"})
+    waits = last(stage)
+    assert waits.wake_after_s == pytest.approx(LATE_S, abs=1)
+    assert "a new replica waits for the room of pods that end" in condition(waits.status, "Progressing")[2]
+    assert images(serving(stage)) != ["image:2"]
+    stage.now += timedelta(seconds=LATE_S)
+    last(stage)
+    assert images(serving(stage)) == ["image:2"]
