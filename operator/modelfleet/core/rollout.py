@@ -219,9 +219,11 @@ def _for_more(
 ) -> tuple[Replica, ...]:
     """Those that make room for one, and for as many more as is possible at once."""
     (gone, able, found), (rest, current) = leaving, standing
-    for count in range(2, min(_AT_ONCE, scene.replicas - len(current)) + 1):
+    spare, count = _spare(scene, rest, current), 1
+    while ready_among(found) < spare and count < min(_AT_ONCE, scene.replicas - len(current)):
+        count += 1
         more = makers(room, gone, able, count)
-        if more is None or ready_among(more) > _spare(scene, rest, current):
+        if more is None or ready_among(more) > spare:
             break
         found = more
     return found
