@@ -6,9 +6,13 @@ stand on which node, and what a group needs together is in that answer.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Protocol
 
 from modelfleet.core.groups import Replica
+
+_LOOKED_AT = 64
+"""On so many nodes at most fewer old ones are looked for: each is a placement of all that waits."""
 
 _Fits = Callable[[Sequence[Replica]], bool]
 
@@ -41,7 +45,8 @@ def makers(
     if not fits(old):
         return None
     best = _needed(fits, old)
-    for node in dict.fromkeys(pod.node for replica in old for pod in replica.pods):
+    nodes = dict.fromkeys(pod.node for replica in old for pod in replica.pods)
+    for node in islice(nodes, _LOOKED_AT):
         if len(best) < 2:
             break
         here = [replica for replica in old if any(pod.node == node for pod in replica.pods)]

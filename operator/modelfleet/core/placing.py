@@ -181,6 +181,8 @@ def one_more(site: Site, ends: Iterable[Replica], later: Later, now: datetime) -
         return ()
     ending = [replica for replica in ends if not replica.terminating]
     cluster = _without(site, once_ended(site.cluster, now), ending)
+    # It is asked often, and nobody is told the answers, so none is to propose moves, which takes long.
+    cluster = replace(cluster, nodes=tuple(replace(node, movable=()) for node in cluster.nodes))
     return tuple(OneMore(site, pool, cluster, later) for pool in site.pools)
 
 
