@@ -1,12 +1,13 @@
 """Replicas and scenes of a rollout, for tests of a single step."""
 
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
 from builders import START
 from modelfleet.core.drain import Terms
-from modelfleet.core.groups import alone
+from modelfleet.core.groups import Replica, alone
 from modelfleet.core.pods import PodView
 from modelfleet.core.rollout import Outlook, Scene, decide_step
 
@@ -39,9 +40,33 @@ def old(slot: int, **change: Any) -> PodView:
     return pod(slot, OLD, **change)
 
 
+@dataclass(frozen=True)
+class Full:
+    """A class where a new replica is short of these amounts; empty where no node is fit for one. Replicas leave what
+    they hold, but for nodes that are barred; what was asked to end among `pods` has left."""
+
+    pods: tuple[PodView, ...]
+    short: Mapping[str, float]
+    barred: frozenset[str] = frozenset()
+    pool: str = NEW
+    buys: bool = False
+
+    def has_room(self, leaving: Sequence[Replica], count: int = 1) -> bool:
+        """As if every amount that is left were in one place."""
+        ended = [pod for pod in self.pods if pod.terminating]
+        left = [pod for pod in (*ended, *(pod for each in leaving for pod in each.pods)) if pod.placed]
+        free = {name: sum(p.requests.get(name, 0.0) for p in left if p.node not in self.barred) for name in self.short}
+        return bool(free) and all(free[name] >= count * amount for name, amount in self.short.items())
+
+
 def scene(*pods: PodView, replicas: int = 2, **change: Any) -> Scene:
-    """The scene of these pods, each a replica; `change` replaces fields, also of the outlook."""
+    """The scene of these pods, each a replica; `change` replaces fields, also of the outlook. `short` and `barred` are
+    of a class that is full, as it is where the scheduler finds no node."""
     seen = {each.name: change.pop(each.name) for each in fields(Outlook) if each.name in change}
+    stuck = next((each for each in pods if each.unschedulable and each.revision == NEW), None)
+    short = change.pop("short", stuck.requests if stuck else None)
+    if short is not None:
+        seen["classes"] = (Full(pods, short, change.pop("barred", frozenset())),)
     base = Scene(
         revision=NEW,
         replicas=replicas,

@@ -45,13 +45,14 @@ class Promise:
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """What the course is decided from. `wanted` is the revision of the spec, `known` are all readable ones by name,
-    `kept` is what NAME-state holds of it. `replicas` is 0 where the model is at zero. `start_s` is how long a new
-    replica may take to serve."""
+    `kept` is what NAME-state holds of it. `replicas` is 0 where the model is at zero; `from_zero`: it is, or wakes, so
+    that replicas which are not there are not lost. `start_s` is how long a new replica may take to serve."""
 
     wanted: Revision
     known: Mapping[str, Revision]
     fleet: tuple[Replica, ...]
     replicas: int
+    from_zero: bool = False
     rollout: Rollout
     kept: Mapping[str, Any]
     now: datetime
@@ -158,9 +159,9 @@ def _stays(trial: Trial) -> Revision:
 
     | replicas stand of revisions that serve, or served by what is kept, and nothing keeps them from it | that of most |
     | none does | the last that served |
-    | none ever served | that of most, or the wanted one: a first start is no rollout |
+    | none ever served, or the model is at zero or wakes | that of most, or the wanted one, as in a first start |
     """
-    before, live = _served_before(trial), _live(trial)
+    before, live = [] if trial.from_zero else _served_before(trial), _live(trial)
     proved = {each.name for each in before} | {replica.revision for replica in live if replica.ready}
     left = [replica for replica in _known(trial, live) if replica.revision in proved and not replica.hopeless]
     return before[0] if before and not left else _most(trial, left or live)

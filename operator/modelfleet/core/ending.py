@@ -6,11 +6,13 @@ killed, so a pod that is still there a while after is held by something else (a 
 hangs).
 """
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from modelfleet.core.groups import Replica
-from modelfleet.core.placement.view import ClusterView
+from modelfleet.core.placement.view import Amounts, ClusterView, NodeView
 from modelfleet.core.pods import PodView
 
 LATE_S = 60.0
@@ -28,11 +30,6 @@ def is_lost(node: str, cluster: ClusterView | None) -> bool:
     return cluster is not None and not any(one.ready for one in cluster.nodes if one.name == node)
 
 
-def room_comes(fleet: Iterable[Replica], useless: Collection[str]) -> bool:
-    """Whether a replica is asked to end that holds room on another node than the `useless` ones."""
-    return any(replica.terminating and any(pod.node not in useless for pod in replica.pods) for replica in fleet)
-
-
 def stuck(fleet: Iterable[Replica], cluster: ClusterView | None, now: datetime) -> frozenset[str]:
     """The uids of replicas that were asked to end and may never do: each pod that is left of one is late, or stands on
     a node that is not ready or gone."""
@@ -41,17 +38,44 @@ def stuck(fleet: Iterable[Replica], cluster: ClusterView | None, now: datetime) 
         return frozenset()
 
     def is_stuck(pod: PodView) -> bool:
-        return (pod.placed and is_lost(pod.node, cluster)) or _left_s(pod, now) <= 0
+        return (pod.placed and is_lost(pod.node, cluster)) or _left_s(pod.end_by, now) <= 0
 
     return frozenset(replica.uid for replica in ending if all(map(is_stuck, replica.pods)))
 
 
 def until_stuck_s(fleet: Iterable[Replica], now: datetime) -> float | None:
     """Seconds until the next pod that ends is late; None where none will be."""
-    lefts = (_left_s(pod, now) for replica in fleet if replica.terminating for pod in replica.pods)
-    return min((left_s for left_s in lefts if 0 < left_s < float("inf")), default=None)
+    lefts = (_left_s(pod.end_by, now) for replica in fleet if replica.terminating for pod in replica.pods)
+    return _soonest(lefts)
 
 
-def _left_s(pod: PodView, now: datetime) -> float:
-    """Seconds until it is late; infinite where it does not say when its grace is over."""
-    return (pod.end_by - now).total_seconds() + LATE_S if pod.end_by is not None else float("inf")
+def once_ended(cluster: ClusterView, now: datetime) -> ClusterView:
+    """The cluster once the pods have ended that were asked to, without those that are late."""
+    return replace(cluster, nodes=tuple(_once_ended(node, now) if node.leaving else node for node in cluster.nodes))
+
+
+def until_late_s(cluster: ClusterView | None, now: datetime) -> float | None:
+    """Seconds until the next pod is late that ends on a node which is ready; None where none will be."""
+    nodes = cluster.nodes if cluster is not None else ()
+    return _soonest(_left_s(each.by, now) for node in nodes if node.ready for each in node.leaving)
+
+
+def freed(node: NodeView, amounts: Iterable[Amounts]) -> NodeView:
+    """The node without what held these amounts."""
+    free = Counter(node.free)
+    for each in amounts:
+        free.update(each)
+    return replace(node, free=dict(free))
+
+
+def _once_ended(node: NodeView, now: datetime) -> NodeView:
+    return freed(node, (each.requests for each in node.leaving if _left_s(each.by, now) > 0))
+
+
+def _left_s(end_by: datetime | None, now: datetime) -> float:
+    """Seconds until a pod is late whose grace is over then; infinite where it does not say when."""
+    return (end_by - now).total_seconds() + LATE_S if end_by is not None else float("inf")
+
+
+def _soonest(lefts_s: Iterable[float]) -> float | None:
+    return min((left_s for left_s in lefts_s if 0 < left_s < float("inf")), default=None)

@@ -85,6 +85,12 @@ def is_at_zero(children: Children) -> bool:
     return read_kept(entry(state_of(children), names.ZERO_KEY)).state in (ZeroState.AT_ZERO, ZeroState.LEAVING)
 
 
+def is_from_zero(children: Children) -> bool:
+    """Whether no replica runs by our own choice, or the first ones after that do not serve yet: what is not there is
+    not lost."""
+    return is_at_zero(children) or read_kept(entry(state_of(children), names.ZERO_KEY)).state is ZeroState.WAKING
+
+
 def _starts(world: World, children: Children, fleet: tuple[Replica, ...], plans: Mapping[str, Plan]) -> Starts:
     known = read_starts(entry(state_of(children), names.STARTS_KEY))
     classes = {name: plan.class_name for name, plan in plans.items()}

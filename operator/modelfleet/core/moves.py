@@ -10,17 +10,17 @@ from modelfleet.core.asked_room import Site
 from modelfleet.core.children import Children
 from modelfleet.core.cordon import on_cordoned_nodes
 from modelfleet.core.course import Course
-from modelfleet.core.ending import lost_nodes
+from modelfleet.core.ending import lost_nodes, until_late_s
 from modelfleet.core.group_life import Life, Watched, decide_life, doubts, is_refused_by_kubelet
 from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Wish
 from modelfleet.core.kept import entry, state_of
-from modelfleet.core.next_class import Later, Spilled
+from modelfleet.core.next_class import Later
 from modelfleet.core.placement.supplies import buys
-from modelfleet.core.placing import Placing, barred_nodes, decide_placing, elsewhere, has_room_without, lacking
+from modelfleet.core.placing import Placing, decide_placing, elsewhere, one_more
 from modelfleet.core.plan import Plan
 from modelfleet.core.revisions import Revision, blocked
-from modelfleet.core.rollout import Outlook, Step, Way, hold, is_outdated
+from modelfleet.core.rollout import Outlook, Step, hold
 from modelfleet.core.snapshot import World
 from modelfleet.core.warmth import Warmth
 
@@ -66,7 +66,7 @@ def _gives(ground: Ground) -> bool:
 def _has_room(site: Site, slots: tuple[int, ...]) -> bool:
     """One replica more than those that are made in `slots` has room on the first class, or nodes for it are bought."""
     more = 1 + max((*slots, *(replica.slot or 0 for replica in site.fleet)), default=0)
-    return more in decide_placing(site, (*slots, more), Later(used=False)).slots
+    return more in decide_placing(site, (*slots, more), Later(classes=1)).slots
 
 
 def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Moves:
@@ -77,16 +77,19 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     spec = wish.deployment.spec
     site = replace(_site(ground, course, standing, life.avoid), spread=spec.placement.spread)
     later = Later(unbrought=life.unbrought, most=spec.scaling.max_accelerators)
-    step, later, asked = _step(site, later, _outlook(ground, course, site, life), take)
+    outlook = _outlook(ground, course, site, life, later)
+    step, later, asked = _step(site, later, outlook, take)
     going = {replica.uid for replica in step.delete}
     site = replace(site, fleet=tuple(replica for replica in standing if replica.uid not in going))
     placing = decide_placing(site, step.create[: max(0, len(step.create) - len(life.backing_off))], later)
     if _gives(ground):
         placing = replace(placing, room=_has_room(site, placing.slots))
     leaving = (*life.ends, *placing.withdrawn)
+    waits_s = until_late_s(site.cluster, ground.world.now) if outlook is not None and placing.shortfalls else None
     return Moves(
         step=replace(
             step,
+            wake_after_s=min((each for each in (step.wake_after_s, waits_s) if each is not None), default=None),
             create=placing.slots,
             delete=(*step.delete, *leaving),
             victims=step.victims | {replica.uid for replica in leaving},
@@ -96,17 +99,15 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     )
 
 
-def _outlook(ground: Ground, course: Course, site: Site, life: Life) -> Outlook | None:
-    """What is known of room for one more replica; None where none is replaced."""
+def _outlook(ground: Ground, course: Course, site: Site, life: Life, later: Later) -> Outlook | None:
+    """What is known of room for new replicas; None where none is replaced."""
     goal = course.goal.name
     cordoned = on_cordoned_nodes(ground.world.cluster, site.fleet)
     if not (cordoned or ground.slow or any(each.revision != goal for each in site.fleet)):
         return None
-    old = [each for each in site.fleet if is_outdated(each, goal, ground.slow, paused=course.paused)]
     bought = {pool.goal.name: pool.goal.plan for pool in site.pools if pool.kind is not None and buys(pool.kind)}
     return Outlook(
-        short=lacking(site, old, life.unbrought),
-        barred=barred_nodes(site),
+        classes=one_more(site, life.ends, later, ground.world.now),
         bought=frozenset(bought),
         unbrought=frozenset(name for name, plan in bought.items() if plan.class_name in life.unbrought),
         known=site.cluster is not None,
@@ -118,21 +119,8 @@ def _step(site: Site, later: Later, outlook: Outlook | None, take: Take) -> tupl
     if outlook is None:
         return take(site.fleet, Outlook()), later, Placing()
     step = take(site.fleet, outlook)
-    leaving = [replica for replica in site.fleet if replica.uid in step.victims]
-    if step.way is Way.DELETE_FIRST and outlook.short and leaving and not has_room_without(site, leaving):
-        outlook = replace(outlook, short={})  # the room that they leave would not do
-        step = take(site.fleet, outlook)
     asked = decide_placing(site, step.asked, later) if step.asked else Placing()
-    if any(_comes(each, asked, later) for each in asked.spilled):
-        # An old one leaves first, and another is made on the later class then.
-        return take(site.fleet, replace(outlook, short=None)), later, Placing()
-    used = outlook.short == {} or step.way is Way.BLOCKED or step.exhausted
-    return step, replace(later, used=used), asked
-
-
-def _comes(spilled: Spilled, placing: Placing, later: Later) -> bool:
-    """It has room on the later class, or a node that is bought for it is likely to come."""
-    return spilled.replica not in placing.bought or spilled.class_name not in later.unbrought
+    return step, replace(later, classes=step.classes), asked
 
 
 def _watched(ground: Ground, course: Course, replicas: int) -> Watched:

@@ -4,7 +4,7 @@
 | --- | --- |
 | nodes of it have room | it is placed there |
 | none has, the class buys nodes below its limit, and brought those that were asked of it lately | it is bought there |
-| none has, and a rollout, a cordon or a slow replica is about to leave room on the first class | it waits for that |
+| none has, and an old replica is about to leave room there (rollout.py) | it waits for that |
 | none has, and maxAccelerators leaves too few for a replica of the next class | that class is passed over |
 | none has | the next class is looked at |
 | no class has, and one buys nodes that did not come lately | it is bought there once more |
@@ -27,12 +27,17 @@ from modelfleet.core.placement.want import GroupWant, Placement, Shortfall
 
 @dataclass(frozen=True, kw_only=True)
 class Later:
-    """What later classes may be used for. `used`: whether they may be now. `unbrought` are classes of which nobody
-    brought a node lately; `most` accelerators may be held in all, None: any number."""
+    """What later classes may be used for. `classes`: how many of the list may be used now, the first ones; None: all.
+    `unbrought` are classes of which nobody brought a node lately; `most` accelerators may be held in all, None: any
+    number."""
 
-    used: bool = True
+    classes: int | None = None
     unbrought: frozenset[str] = frozenset()
     most: int | None = None
+
+    def allows(self, accelerators: int, held: int) -> bool:
+        """Whether so many more may be held on a later class beside those that are."""
+        return self.most is None or held + accelerators <= self.most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,19 +136,18 @@ class _Finding:
         self._left, self._lacks = list(slots), {slot: list[tuple[str, str]]() for slot in slots}
         self._first: dict[int, Shortfall] = {}
         self._found = Search()
-        self._held = _held(room.site)
+        self._held = held(room.site)
 
     def run(self) -> Search:
-        pools = self._room.site.pools
-        for index, pool in enumerate(pools if self._later.used else pools[:1]):
+        pools = self._room.site.pools[: self._later.classes]
+        for index, pool in enumerate(pools):
             if not self._left:
                 break
             self._place(pool, self._affordable(pool) if index else list(self._left))
-            waits = self._later.used and len(pools) > 1 and pool.goal.plan.class_name in self._later.unbrought
-            if not waits:
+            if len(pools) == 1 or pool.goal.plan.class_name not in self._later.unbrought:
                 self._buy(pool, is_first=not index)
         for index, pool in enumerate(pools):
-            if pool.goal.plan.class_name in self._later.unbrought and len(pools) > 1 and self._later.used:
+            if len(pools) > 1 and pool.goal.plan.class_name in self._later.unbrought:
                 self._buy(pool, is_first=not index)
         for slot in self._left:
             name = self._room.asked(pools[0]).name(slot)
@@ -199,7 +203,7 @@ class _Finding:
         return "; ".join(filter(None, parts))
 
 
-def _held(site: Site) -> int:
+def held(site: Site) -> int:
     """Accelerators of the goal's replicas that are there."""
     of = {pool.goal.name: pool.goal.plan.accelerators for pool in site.pools}
     return sum(of.get(replica.pool or "", 0) for replica in site.fleet if not replica.terminating)

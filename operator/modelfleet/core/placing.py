@@ -17,19 +17,21 @@ A rank that is lifted keeps its node: what was pinned cannot be pinned elsewhere
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
 
 from modelfleet.api import names
 from modelfleet.core.asked_room import Asked, Site
 from modelfleet.core.effects import Create, Lift
+from modelfleet.core.ending import freed, once_ended
 from modelfleet.core.groups import Replica
-from modelfleet.core.next_class import Later, Room, Spilled, find, to_buy
-from modelfleet.core.placement.fit import barred, selected
+from modelfleet.core.next_class import Later, Room, Spilled, find, held, to_buy
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pinned_node, pod_amounts
-from modelfleet.core.placement.view import Amounts, ClusterView, NodeView, Reservation
-from modelfleet.core.placement.want import GroupWant, Placement, Shortfall
+from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.placement.want import Placement, Shortfall
 from modelfleet.core.render.lift import lift
 
 
@@ -137,52 +139,51 @@ def _of_groups(site: Site, room: Room, waiting: _Waiting) -> Placing:
     return Placing(lifts=tuple(lifts), withdrawn=tuple(withdrawn), gates=waiting.gates)
 
 
-def lacking(site: Site, old: Iterable[Replica], unbrought: frozenset[str]) -> Mapping[str, float] | None:
-    """What one more replica takes of what there is too little of, after the groups that wait; None where it fits, or
-    will once pods have ended that were asked to, where nodes for it may be bought, or where nothing can be said; empty
-    where it had no room without the `old` replicas either: none is to leave for it. Of the classes `unbrought` nobody
-    brought a node lately, so what may be bought there does not count."""
+class OneMore:
+    """The room for new replicas of one pool of the site, after the groups that wait (making_room.ClassRoom). `cluster`
+    is as it is once what ends has ended."""
+
+    def __init__(self, site: Site, pool: Site, cluster: ClusterView, later: Later) -> None:
+        waiting, plan = _waiting(site).groups, pool.goal.plan
+        self._site, self._pool, self._cluster = site, pool, cluster
+        self._comes = plan.class_name not in later.unbrought
+        self._allowed = pool.goal.name == site.goal.name or later.allows(plan.accelerators, held(site))
+        self._room = Room(site, cluster, waiting)
+        self._slot = 1 + max((replica.slot or 0 for replica in waiting), default=0)
+
+    @property
+    def pool(self) -> str:
+        """The pool's name."""
+        return self._pool.goal.name
+
+    @cached_property
+    def buys(self) -> bool:
+        """A node may be bought for one, and those that were asked for lately came."""
+        asked = self._allowed and self._comes and self._asked.could_stand(self._slot)
+        return asked and bool(to_buy(self._pool, [self._slot])[0])
+
+    def has_room(self, leaving: Sequence[Replica], count: int = 1) -> bool:
+        """Whether so many more have room once these have left."""
+        live = [replica for replica in leaving if not replica.terminating]
+        wants = [self._asked.of_slot(self._slot + more) for more in range(count)]
+        answers = place(_without(self._site, self._cluster, live), [*self._room.wants, *wants])
+        return self._allowed and not any(isinstance(answer, Shortfall) for answer in answers[-count:])
+
+    @cached_property
+    def _asked(self) -> Asked:
+        return self._room.asked(self._pool)
+
+
+def one_more(site: Site, ends: Iterable[Replica], later: Later, now: datetime) -> tuple[OneMore, ...]:
+    """The room on each class, in their order, once `ends` and the pods that were asked to end have ended, but for those
+    that are late (ending.py); none while nodes are not known."""
     if site.cluster is None:
-        return None
-    asked, slot, wants = _one_more(site, site.cluster)
-    if not isinstance(place(_once_ended(site.cluster), wants)[-1], Shortfall):
-        return None
-    comes = site.goal.plan.class_name not in unbrought and asked.could_stand(slot)
-    if comes and to_buy(site, [slot])[0]:
-        return None
-    if isinstance(place(_without(site, site.cluster, old), wants)[-1], Shortfall):
-        return {}
-    return {site.goal.plan.resource_name: float(site.goal.plan.accelerators)}
-
-
-def has_room_without(site: Site, leaving: Iterable[Replica]) -> bool:
-    """Whether one more replica has room once these have left and pods have ended that were asked to; true where nothing
-    can be said."""
-    if site.cluster is None:
-        return True
-    _, _, wants = _one_more(site, site.cluster)
-    live = [replica for replica in leaving if not replica.terminating]
-    return not isinstance(place(_without(site, _once_ended(site.cluster), live), wants)[-1], Shortfall)
-
-
-def _one_more(site: Site, cluster: ClusterView) -> tuple[Asked, int, list[GroupWant]]:
-    """What is asked for one more replica of the first class in which slot, and the wants of the groups that wait with
-    it as the last."""
-    waiting = _waiting(site).groups
-    room, slot = Room(site, cluster, waiting), 1 + max((replica.slot or 0 for replica in waiting), default=0)
-    asked = room.asked(site.pools[0])
-    return asked, slot, [*room.wants, asked.of_slot(slot)]
-
-
-def barred_nodes(site: Site) -> frozenset[str]:
-    """Nodes of the site's replicas on which one more may not stand, however empty they are; none while nodes are not
-    known."""
-    ours = frozenset(pod.node for replica in site.fleet for pod in replica.pods if pod.placed)
-    if site.cluster is None:
-        return frozenset()
-    want = Asked(site.pools[0]).of_slot(0)
-    here = (node for node in site.cluster.nodes if node.name in ours)
-    return ours - {node.name for node in here if selected(node, want) and barred(node, want) is None}
+        return ()
+    ending = [replica for replica in ends if not replica.terminating]
+    cluster = _without(site, once_ended(site.cluster, now), ending)
+    # It is asked often, and nobody is told the answers, so none is to propose moves, which takes long.
+    cluster = replace(cluster, nodes=tuple(replace(node, movable=()) for node in cluster.nodes))
+    return tuple(OneMore(site, pool, cluster, later) for pool in site.pools)
 
 
 def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:
@@ -206,22 +207,10 @@ def _without(site: Site, cluster: ClusterView, leaving: Iterable[Replica]) -> Cl
     left: dict[str, Counter[str]] = {}
     for replica in leaving:
         for one in replica.pods:
-            if one.node and one.name in site.children.pods:
+            if one.node and not one.finished and one.name in site.children.pods:
                 left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
-    nodes = (_freed(node, [left[node.name]]) if node.name in left else node for node in cluster.nodes)
+    nodes = (freed(node, [left[node.name]]) if node.name in left else node for node in cluster.nodes)
     return replace(cluster, nodes=tuple(nodes))
-
-
-def _once_ended(cluster: ClusterView) -> ClusterView:
-    """The cluster once the pods have ended that were asked to."""
-    return replace(cluster, nodes=tuple(_freed(node, node.leaving) if node.leaving else node for node in cluster.nodes))
-
-
-def _freed(node: NodeView, amounts: Iterable[Amounts]) -> NodeView:
-    free = Counter(node.free)
-    for each in amounts:
-        free.update(each)
-    return replace(node, free=dict(free))
 
 
 def _most_lifted_first(replica: Replica) -> tuple[int, bool, str]:

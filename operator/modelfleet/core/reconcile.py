@@ -23,7 +23,7 @@ from modelfleet.core.effects import Delete, Effect, Outcome
 from modelfleet.core.ending import until_stuck_s
 from modelfleet.core.events import events
 from modelfleet.core.groups import Replica
-from modelfleet.core.handshake import Handshake, decide_handshake, is_at_zero
+from modelfleet.core.handshake import Handshake, decide_handshake, is_at_zero, is_from_zero
 from modelfleet.core.intent import Intent, Wish
 from modelfleet.core.isolation import fenced, keep_policies
 from modelfleet.core.kept import entry, keep_beside, state_of
@@ -169,6 +169,7 @@ def _course(
             known=known,
             fleet=fleet,
             replicas=0 if is_at_zero(children) else wish.replicas.replicas,
+            from_zero=is_from_zero(children),
             rollout=spec.rollout,
             kept=entry(state_of(children), names.ROLLOUT_KEY),
             now=world.now,

@@ -11,11 +11,12 @@ the others are current. `surge` may be above `n` while old ones live, and `missi
 | an old one that cannot come up (no image, crash loop, no node) | deleted: it serves nobody (LeaderWorkerSet#567) |
 | fewer than `n` current ones | created, all at once; while old ones live, up to `surge` above `n` |
 | a current one is Ready and more than `n` are Ready | one old one is drained for each above `n` |
-| the new one has no room, and old ones hold as much as it needs where it may stand | old ones make room first, at most
-  `missing` replicas short (KServe#5452); with `missing` 0 the rollout is blocked |
+| the new one has no room on a class, and would have once old ones left (making_room.py), at most `missing` replicas
+  short | those make room first (KServe#5452) |
+| the same, and more would have to leave than may be missing once all that start serve | the next class is looked at |
+| none has room on any class, and none would | the rollout is blocked |
 | an autoscaler is to bring the new one's node | it is waited for, until none came lately (group_life.py) |
-| `surge` is 0 | old ones make room first, without waiting for a sign that there is none |
-| the same, and the new one could stand nowhere once they left | they stay |
+| `surge` is 0, and it has room | an old one leaves first |
 | one must leave its node | another comes up first, also where `surge` is 0 |
 | more current ones than `n` | the best victims leave (drain.py) |
 | the nodes are not known, and so not which ones must leave theirs | none makes room, and no current one is too many |
@@ -23,14 +24,14 @@ the others are current. `surge` may be above `n` while old ones live, and `missi
 | the same, and one of another revision cannot come up | it does not count, and stays as far as `surge` allows |
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from modelfleet.core.drain import Terms, first_to_leave, leave
-from modelfleet.core.ending import room_comes
 from modelfleet.core.groups import Replica
+from modelfleet.core.making_room import ClassRoom, makers, ready_among
 from modelfleet.core.pods import elapsed_s
 
 RETRY_S = 30.0
@@ -39,6 +40,9 @@ RETRY_S = 30.0
 SURGE_PATIENCE_S = 30.0
 """How long the scheduler is waited for before an old replica makes room, where no autoscaler is to bring a node."""
 
+_AT_ONCE = 8
+"""For so many new replicas at most others make room in one step: each is proved by placing all of them anew."""
+
 
 class Way(StrEnum):
     """How the current revision replaces an old one."""
@@ -46,18 +50,16 @@ class Way(StrEnum):
     NONE = "None"  # no old replicas
     SURGE = "Surge"  # the new replica first
     DELETE_FIRST = "DeleteFirst"  # an old one makes room
-    BLOCKED = "Blocked"  # no room, and no old one holds enough of it or none may be missing, or no node is fit at all
+    BLOCKED = "Blocked"  # no room on any class, and none without as many old ones as may leave
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What is known of room for one more replica. `short`: what it needs of what there is no room for, as the placer
-    says; None where it says nothing; empty where there is none without the old ones either. `barred`: nodes of ours on
-    which it may not stand, however empty. `bought`: pools whose nodes an autoscaler brings; `unbrought`: those of them
-    for which none came lately. `known`: whether the nodes are."""
+    """What is known of room for new replicas. `classes`: that of each class that may be used, in their order; empty
+    where nothing is said, and then there is room. `bought`: pools whose nodes an autoscaler brings; `unbrought`: those
+    of them for which none came lately. `known`: whether the nodes are."""
 
-    short: Mapping[str, float] | None = None
-    barred: frozenset[str] = frozenset()
+    classes: tuple[ClassRoom, ...] = ()
     bought: frozenset[str] = frozenset()
     unbrought: frozenset[str] = frozenset()
     known: bool = True
@@ -100,8 +102,9 @@ def is_outdated(replica: Replica, revision: str, slow: Collection[str], *, pause
 class Step:
     """What to do now. `off` and `on` are those whose serving label is to change; `victims` are all that are to leave,
     by their uids. `asked` are slots of replicas that may not be made before an old one left, and none leaves, as there
-    is no room; what they lack is to be said. `exhausted`: as many are missing as may be, and what is asked to end
-    will not end."""
+    is no room; what they lack is to be said. `classes`: what is created may be made on so many classes, the first ones;
+    None: on all. `needed`: so many old ones would have to leave for a new one where the way is blocked; 0: no number
+    would do."""
 
     create: tuple[int, ...] = ()
     asked: tuple[int, ...] = ()
@@ -110,7 +113,8 @@ class Step:
     on: tuple[Replica, ...] = ()
     victims: frozenset[str] = frozenset()
     way: Way = Way.NONE
-    exhausted: bool = False
+    classes: int | None = None
+    needed: int = 0
     wake_after_s: float | None = None
 
 
@@ -122,15 +126,15 @@ def decide_step(scene: Scene) -> Step:
     standing = [replica for replica in live if replica.name not in due]
     old = [replica for replica in standing if scene.is_old(replica)]
     current, broken = _current(scene, standing)
-    way = _way(scene, old, current)
-    victims = [*_old_victims(scene, old, current, way), *_surplus(scene, old, current, broken)]
+    choice = _choose(scene, old, current, ended)
+    victims = [*_old_victims(scene, old, current, choice), *_surplus(scene, old, current, broken)]
     leaving = {replica.uid for replica in victims}
     going = leave(victims, scene.drains)
     staying = [replica for replica in standing if replica.uid not in leaving]
     gone = {replica.uid for replica in going.delete}
     left = [replica for replica in old if replica.uid not in gone]
     create = _slots(scene, _to_make(scene, left, current, _surge(scene, left)))
-    blocked = way is Way.BLOCKED and not create
+    blocked = choice.way is Way.BLOCKED and not create
     return Step(
         create=create,
         asked=_slots(scene, _to_make(scene, left, current, surge=1)) if blocked else (),
@@ -138,8 +142,9 @@ def decide_step(scene: Scene) -> Step:
         off=going.off,
         on=tuple(replica for replica in staying if not replica.serving and not replica.finished),
         victims=frozenset(leaving | {replica.uid for replica in ended}),
-        way=way,
-        exhausted=way is Way.DELETE_FIRST and not victims and _is_exhausted(scene, current),
+        way=choice.way,
+        classes=choice.classes,
+        needed=len(choice.makers) if choice.way is Way.BLOCKED else 0,
         wake_after_s=_earliest(retry_s, going.wake_after_s, _patience_left_s(scene, old, current)),
     )
 
@@ -172,34 +177,93 @@ def _retry_left_s(scene: Scene, replica: Replica) -> float:
     return RETRY_S - elapsed_s(replica.created_at, scene.now)
 
 
-def _way(scene: Scene, old: list[Replica], current: list[Replica]) -> Way:
+@dataclass(frozen=True, kw_only=True)
+class _Choice:
+    """The way; the old ones that make room, where only some do; on how many classes new ones may be made, None: all."""
+
+    way: Way
+    makers: tuple[Replica, ...] = ()
+    classes: int | None = None
+
+
+def _choose(scene: Scene, old: list[Replica], current: list[Replica], ended: Sequence[Replica]) -> _Choice:
+    """The way on the first class where one leads on; without old ones, the classes up to the one that has room."""
+    outlook, stuck = scene.outlook, _without_node(scene, current) if old else None
+    # Where `surge` is 0 none is made yet; one that leaves for it is to leave room.
+    asks = _to_make(scene, old, current, max(1, scene.surge)) > 0 if stuck is None else _is_in_vain(scene, stuck)
+    easy, blocked = _ways(scene, old)
+    if not (outlook.known and outlook.classes and asks):
+        return _Choice(way=easy, classes=1 if outlook.classes else None)
+    hopeless, rest = _parted(scene, old)
+    gone = [*ended, *hopeless, *([stuck] if stuck else [])]
+    needed: tuple[Replica, ...] = ()
+    for index, room in enumerate(outlook.classes):
+        if stuck is not None and not _could_help(scene, stuck, room):
+            continue
+        if room.has_room(gone) or room.buys:
+            return _Choice(way=easy, classes=index + 1)
+        # What is on a cordoned node frees what nobody may use.
+        able = [each for each in rest if each.placed and each.uid not in scene.moving]
+        found = (makers(room, gone, able) if able else None) or ()
+        if found and scene.missing > 0 and _may_leave(scene, found, rest, current):
+            more = _for_more(scene, room, (gone, able, found), (rest, current))
+            return _Choice(way=Way.DELETE_FIRST, makers=more, classes=index + 1)
+        needed = needed or found
+    return _Choice(way=blocked, makers=needed)
+
+
+def _ways(scene: Scene, old: list[Replica]) -> tuple[Way, Way]:
+    """The way where a new one has room, and that where it has none."""
     if not old:
-        return Way.NONE
-    if not scene.outlook.known:
-        return Way.SURGE
-    lack = _lack(scene, old, current)
-    if lack is None:
-        return Way.SURGE if _surge(scene, old) else Way.DELETE_FIRST
-    if not lack:
-        return Way.BLOCKED  # no node is fit for it, however empty
-    if room_comes(scene.fleet, scene.outlook.barred):
-        return Way.SURGE  # room is about to be free
-    makes_room = scene.missing > 0 and bool(_useful(scene, old, lack))
-    return Way.DELETE_FIRST if makes_room else Way.BLOCKED
+        return Way.NONE, Way.NONE
+    return Way.SURGE if _surge(scene, old) or not scene.outlook.known else Way.DELETE_FIRST, Way.BLOCKED
 
 
-def _lack(scene: Scene, old: list[Replica], current: list[Replica]) -> Mapping[str, float] | None:
-    """What a new replica needs of what there is too little of; empty where no node is fit; None where it has room, or
-    the scheduler or an autoscaler may still find some, or none is to be made."""
-    outlook, stuck = scene.outlook, _without_node(scene, current)
-    if stuck is None:
-        # Where `surge` is 0 none is made yet; one that leaves for it is to leave room.
-        return outlook.short if _to_make(scene, old, current, max(1, scene.surge)) > 0 else None
+def _for_more(
+    scene: Scene,
+    room: ClassRoom,
+    leaving: tuple[list[Replica], list[Replica], tuple[Replica, ...]],
+    standing: tuple[list[Replica], list[Replica]],
+) -> tuple[Replica, ...]:
+    """Those that make room for one, and for as many more as is possible at once."""
+    (gone, able, found), (rest, current) = leaving, standing
+    spare, count = _spare(scene, rest, current), 1
+    while ready_among(found) < spare and count < min(_AT_ONCE, scene.replicas - len(current)):
+        count += 1
+        more = makers(room, gone, able, count)
+        if more is None or ready_among(more) > spare:
+            break
+        found = more
+    return found
+
+
+def _may_leave(scene: Scene, leaving: Sequence[Replica], rest: list[Replica], current: list[Replica]) -> bool:
+    """As many as may be missing let these leave: now, or once those serve that are on their way to."""
+    able = [each for each in current if not (_without_node(scene, [each]) or _is_of_its_node(each))]
+    at_best = len(rest) + len(able) - (scene.replicas - scene.missing)
+    return len(leaving) <= at_best or ready_among(leaving) <= _spare(scene, rest, current)
+
+
+def _is_of_its_node(replica: Replica) -> bool:
+    """Its node keeps it from serving."""
+    return replica.failure is not None and replica.failure.of_its_node
+
+
+def _spare(scene: Scene, rest: list[Replica], current: list[Replica]) -> int:
+    """How many Ready ones may leave now."""
+    return max(0, ready_among([*rest, *current]) - (scene.replicas - scene.missing))
+
+
+def _is_in_vain(scene: Scene, stuck: Replica) -> bool:
+    """Neither the scheduler nor an autoscaler is going to find a node for it."""
     if _is_bought_for(scene, stuck):
-        return outlook.short if stuck.pool == scene.revision and stuck.pool in outlook.unbrought else None
-    if elapsed_s(stuck.unschedulable_since, scene.now) < SURGE_PATIENCE_S:
-        return None
-    return {name: stuck.requests.get(name, 0.0) for name in stuck.lacks} if outlook.short != {} else {}
+        return stuck.pool in scene.outlook.unbrought
+    return elapsed_s(stuck.unschedulable_since, scene.now) >= SURGE_PATIENCE_S
+
+
+def _could_help(scene: Scene, stuck: Replica, room: ClassRoom) -> bool:
+    """Room on this class would let it in: it is made for it, and nothing else than room keeps it out."""
+    return stuck.pool == room.pool and (_is_bought_for(scene, stuck) or bool(stuck.lacks))
 
 
 def _without_node(scene: Scene, current: list[Replica]) -> Replica | None:
@@ -217,53 +281,29 @@ def _is_asked_in_vain(scene: Scene, replica: Replica) -> bool:
     return replica.pool in scene.outlook.unbrought and _is_bought_for(scene, replica)
 
 
-def _useful(scene: Scene, old: list[Replica], lack: Mapping[str, float]) -> list[Replica]:
-    """The old replicas that make room: those that leave enough of what is lacking, else all that leave some of it where
-    as many as may be missing leave enough together. What is on a cordoned node frees what nobody may use."""
-    placed = [replica for replica in old if replica.placed]
-    if not lack:
-        return placed
-    left = {replica.uid: _left_by(scene, replica, lack) for replica in placed if replica.uid not in scene.moving}
-    enough = [each for each in placed if each.uid in left and _covers([left[each.uid]], lack)]
-    if enough:
-        return enough
-    some = [each for each in placed if each.uid in left and any(left[each.uid].values())]
-    return some if _covers([left[each.uid] for each in some], lack, scene.missing) else []
-
-
-def _left_by(scene: Scene, replica: Replica, lack: Mapping[str, float]) -> dict[str, float]:
-    """What it leaves of what is lacking where a new one may stand."""
-    pods = [pod for pod in replica.pods if pod.node not in scene.outlook.barred]
-    return {name: sum(pod.requests.get(name, 0.0) for pod in pods) for name in lack}
-
-
-def _covers(left: list[dict[str, float]], lack: Mapping[str, float], most: int = 1) -> bool:
-    """The `most` largest of these amounts are together what is lacking."""
-    return all(sum(sorted((each[name] for each in left), reverse=True)[:most]) >= lack[name] for name in lack)
-
-
-def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], way: Way) -> list[Replica]:
-    """Old replicas that leave now: the hopeless at once, the others as far as the Ready ones allow."""
+def _parted(scene: Scene, old: list[Replica]) -> tuple[list[Replica], list[Replica]]:
+    """Old ones that leave at once as they serve nobody, and the others, the first to leave first."""
     hopeless = [replica for replica in old if replica.hopeless or replica.unschedulable]
     others = [replica for replica in old if not (replica.hopeless or replica.unschedulable)]
-    rest = first_to_leave(others, scene.revision, scene.drains.work, scene.pools)
-    up = sum(replica.ready for replica in [*rest, *current])
-    if way is Way.DELETE_FIRST:
-        useful = _useful(scene, rest, _lack(scene, old, current) or {})
-        idle = [replica for replica in useful if not replica.ready]
-        spare = max(0, up - (scene.replicas - scene.missing))
-        return [*hopeless, *(idle[:1] or useful[:spare])]
+    return hopeless, first_to_leave(others, scene.revision, scene.drains.work, scene.pools)
+
+
+def _old_victims(scene: Scene, old: list[Replica], current: list[Replica], choice: _Choice) -> list[Replica]:
+    """Old replicas that leave now: the hopeless at once, the others as far as the Ready ones allow."""
+    hopeless, rest = _parted(scene, old)
+    spare, above = _spare(scene, rest, current), ready_among([*rest, *current]) - scene.replicas
+    ready = [replica for replica in rest if replica.ready]
+    if choice.way is Way.DELETE_FIRST and not choice.makers:
+        placed = [replica for replica in rest if replica.placed]
+        idle = [replica for replica in placed if not replica.ready]
+        return [*hopeless, *(idle[:1] or placed[:spare])]
+    if choice.way is Way.DELETE_FIRST:
+        first = choice.makers if ready_among(choice.makers) <= spare else ()
+        others = [replica for replica in ready if replica not in first]
+        return [*hopeless, *first, *others[: max(0, above - ready_among(first))]]
     proved = any(replica.ready for replica in current)
     idle = [replica for replica in rest if not replica.ready] if proved or not scene.replicas else []
-    ready = [replica for replica in rest if replica.ready]
-    return [*hopeless, *idle, *ready[: max(0, up - scene.replicas)]]
-
-
-def _is_exhausted(scene: Scene, current: list[Replica]) -> bool:
-    """No current one is on its way, and what is asked to end frees nothing."""
-    comes_up = any(not (each.ready or each.failure or _without_node(scene, [each])) for each in current)
-    ending = any(replica.terminating for replica in scene.fleet)
-    return ending and not comes_up and not room_comes(scene.fleet, scene.outlook.barred)
+    return [*hopeless, *idle, *ready[: max(0, above)]]
 
 
 def _surplus(scene: Scene, old: list[Replica], current: list[Replica], broken: list[Replica]) -> list[Replica]:

@@ -39,9 +39,10 @@ def _keep_service(children: Children, manifest: Manifest) -> Iterator[Effect]:
 
 
 def keep_pods(children: Children, fleet: Iterable[Replica], step: Step, plans: Mapping[str, Plan]) -> Iterator[Effect]:
-    """Puts labels (and an edited image) back, and switches the serving label of replicas that leave or come back."""
+    """Puts labels (and an edited image) back, and switches the serving label of replicas that leave or come back: of
+    those that leave last, so that the Service is not empty between two writes."""
     off, on, deleted = ({one.uid for one in group} for group in (step.off, step.on, step.delete))
-    for replica in fleet:
+    for replica in sorted(fleet, key=lambda replica: replica.uid in off):
         for one in replica.pods:
             if one.terminating or one.finished or replica.uid in deleted:
                 continue

@@ -161,7 +161,7 @@ def _moving(s: Situation, revision: str) -> Verdict | None:
     if s.old or any(replica.revision != revision for replica in s.draining):
         new = sum(replica.ready for replica in s.current)
         why = _given_up(s)
-        how = "; ".join(part for part in (_way(s), why) if part)
+        how = "; ".join(part for part in (_way(s), _stranded(s) if s.old else "", why) if part)
         return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {how}")
     unplaced = _unplaced(s)
     if unplaced is not None and unplaced[0] is not Reason.NO_ROOM:
@@ -312,11 +312,15 @@ def _to_come(replica: Replica) -> str:
 
 
 def _no_way(s: Situation) -> str:
-    if s.step.way is Way.BLOCKED and s.spare is not None and not s.spare.missing:
-        return "; maxUnavailable is 0, so no old replica makes room: allow 1, or free that much by hand"
-    if s.step.way is Way.BLOCKED:
+    """Why no old replica makes room, or no further one."""
+    needed, most = s.step.needed, s.spare.missing if s.spare else 0
+    if s.step.way is Way.BLOCKED and not needed:
         return "; what an old replica holds would not do, so none makes room: free that much by hand"
-    if s.step.way is Way.DELETE_FIRST:
+    if s.step.way is Way.BLOCKED and most < needed:
+        many = f", and {needed} would have to" if needed > 1 else ""
+        how = f"maxUnavailable is {most}, so no old replica makes room{many}"
+        return f"; {how}: allow {needed}, or free that much by hand"
+    if s.step.way in (Way.BLOCKED, Way.DELETE_FIRST):
         return "; no more old ones make room, because as many are missing as may be"
     return ""
 
@@ -374,6 +378,8 @@ def _way(s: Situation) -> str:
         return "old ones stay while the nodes are not known"
     if s.step.way is Way.SURGE and s.room_comes and s.placing.shortfalls:
         return "a new replica takes the room of an old one that ends"
+    if s.step.way is Way.SURGE and s.placing.shortfalls.keys() - s.placing.bought:
+        return "a new replica waits for the room of pods that end"
     if s.step.way is Way.SURGE and s.placing.gates:
         return f"old ones stay while a new replica waits behind the scheduling gate {', '.join(s.placing.gates)}"
     if s.step.way is Way.SURGE:

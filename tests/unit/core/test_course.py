@@ -268,9 +268,9 @@ OLDER = REVISIONS[OLD].digest
             id="paused, set back to what served, and nothing of it is left",
         ),
         pytest.param(
-            replace(trial(kept=stopped(0, origin=OLD), paused=True), replicas=0),
-            (OLD, "paused"),
-            id="paused at zero: it wakes as what served",
+            replace(trial(pod(0, **STARTING), kept=stopped(0, origin=OLD), paused=True), from_zero=True),
+            (NEW, "on its way"),
+            id="paused at zero: nothing is lost, and it wakes as what the spec wants",
         ),
         pytest.param(
             trial(paused=True), (NEW, "on its way"), id="paused with nothing there: a first start is no rollout"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ import pytest
 from builders import Raw, condition, is_ready, merged
 from class_worlds import MOST_STEPS, class_of, node_of, on_classes, two_classes, write
 from modelfleet.api import names
+from modelfleet.core import raw
 from modelfleet.core.effects import Outcome
+from modelfleet.core.ending import LATE_S
 from modelfleet.core.reconcile import plan
 from modelfleet.core.stage import Happening, Stage
 from silent_nodes import SilentStage
 
 SMALL = {"accelerators": {"classes": ["small"]}}
 NO_SURGE = {"rollout": {"maxSurge": 0}}
+NONE_MISSING = {"rollout": {"maxUnavailable": 0}}
 
 
 def small(replicas: int, *sizes: int, **spec: Any) -> SilentStage:
@@ -203,3 +207,132 @@ def test_what_a_dead_node_does_not_free_is_taken_of_the_next_class(change: Raw):
     write(stage, **change)
     fewest, _ = least(stage)
     assert (fewest, len(serving(stage))) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes", "before", "after"),
+    [
+        pytest.param(1, [2], {}, {"tensor": 2}, id="one leaves what is lacking beside what is free"),
+        pytest.param(2, [8], {"tensor": 2}, {"tensor": 4}, id="the second one needs what is left over too"),
+        pytest.param(
+            1, [2] * 4, {"tensor": 2, "pipeline": 2}, {"tensor": 2, "pipeline": 4}, id="a group on free nodes too"
+        ),
+    ],
+)
+def test_a_larger_layout_takes_what_is_free_and_what_an_old_one_leaves(
+    count: int, sizes: list[int], before: Raw, after: Raw
+):
+    stage = small(count, *sizes, **({"parallelism": before} if before else {}))
+    stage.classes["small"] = class_of("small", sizes[0])
+    write(stage, parallelism=after)
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (count - 1, ("False", "Settled"))
+    assert outcome.status["readyReplicas"] == count
+
+
+def test_as_many_leave_as_a_larger_one_needs_where_fewer_are_wanted():
+    stage = small(4, *[2] * 4, parallelism={"tensor": 2})
+    write(stage, parallelism={"tensor": 2, "pipeline": 2}, scaling={"replicas": 2})
+    outcome = last(stage)
+    assert (outcome.status["readyReplicas"], progressing(outcome)) == (2, ("False", "Settled"))
+
+
+def test_where_more_would_have_to_leave_than_may_be_missing_none_does_and_it_is_said():
+    stage = small(2, 2)
+    write(stage, parallelism={"tensor": 2})
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (2, ("False", "NoRoom"))
+    said = condition(outcome.status, "Progressing")[2]
+    assert "maxUnavailable is 1, so no old replica makes room, and 2 would have to: allow 2" in said
+    write(stage, rollout={"maxUnavailable": 2})
+    assert last(stage).status["readyReplicas"] == 1  # the node holds no second one
+
+
+def on_two_classes(replicas: int, rooms: dict[str, int], **spec: Any) -> SilentStage:
+    """A fleet that serves on two classes, with one accelerator on each node."""
+    made = two_classes(replicas, {}, **spec)
+    nodes = {f"{kind}-{n}": node_of(f"{kind}-{n}", kind, 1) for kind, count in rooms.items() for n in range(count)}
+    stage = SilentStage(made.deployment, made.classes, nodes)
+    assert last(stage).status["readyReplicas"] == replicas
+    return stage
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+@pytest.mark.parametrize("small_ones", [2, 0])
+def test_an_old_one_on_a_later_class_makes_room_there(small_ones: int, surge: int):
+    stage = on_two_classes(3, {"small": small_ones, "big": 3 - small_ones}, rollout={"maxSurge": surge})
+    write(stage, engine={"image": "image:2"})
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (2, ("False", "Settled"))
+    assert images(serving(stage)) == ["image:2"] * 3
+    assert on_classes(stage) == {kind: n for kind, n in {"small": small_ones, "big": 3 - small_ones}.items() if n}
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "dead"])
+def test_a_node_that_goes_in_the_middle_of_a_rollout_is_made_up_for_on_the_next_class(gone: bool):
+    stage = on_two_classes(3, {"small": 3, "big": 0})
+    stage.nodes |= {f"big-{n}": node_of(f"big-{n}", "big", 1) for n in range(3)}
+    write(stage, engine={"image": "image:2"})
+    next(each for each in steps(stage) if "image:2" in images(serving(stage)))
+    lost = next(pod["spec"]["nodeName"] for pod in serving(stage) if images([pod]) != ["image:2"])
+    stage.fall_silent(lost)
+    if gone:
+        del stage.nodes[lost]
+        stage.objects = {
+            key: each for key, each in stage.objects.items() if each.get("spec", {}).get("nodeName") != lost
+        }
+    assert least(stage)[0] >= 1
+    assert images(serving(stage)) == ["image:2"] * 3
+    assert on_classes(stage)["big"] >= 1
+
+
+def test_where_as_many_are_missing_as_may_be_that_is_what_is_said():
+    stage = small(2, 1, 1)
+    del stage.nodes["small-1"]
+    stage.objects = {
+        key: each for key, each in stage.objects.items() if each.get("spec", {}).get("nodeName") != "small-1"
+    }
+    write(stage, engine={"image": "image:2"})
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (1, ("False", "NoRoom"))
+    assert "because as many are missing as may be" in condition(outcome.status, "Progressing")[2]
+
+
+@pytest.mark.parametrize("classes", [["small"], ["small", "big"]], ids=["in place", "on the next class"])
+def test_a_rollout_does_not_wait_for_a_pod_that_hangs(classes: list[str]):
+    stage = small(2, 1, 1, accelerators={"classes": classes}, **({} if len(classes) == 1 else NONE_MISSING))
+    stage.nodes |= {f"big-{n}": node_of(f"big-{n}", "big", 1) for n in range(2)}
+    write(stage, engine={"image": "image:2"}, scaling={"replicas": 2 if len(classes) > 1 else 1})
+    hung = raw.name(stage.pods()[-1])
+    stage.hanging.add(hung)
+    stage.delete(("Pod", hung))
+    waits = last(stage)
+    assert progressing(waits) == ("True", "RollingOut")
+    assert images(live(stage)) != ["image:2"]
+    assert waits.wake_after_s == pytest.approx(LATE_S, abs=1)
+    stage.now += timedelta(seconds=LATE_S)
+    seen = list(steps(stage))
+    assert any(f"{hung} has not ended" in condition(each.status, "Progressing")[2] for each in seen)
+    assert images(serving(stage)) == ["image:2"] * len(live(stage))
+
+
+def test_a_rollout_does_not_wait_for_a_hanging_pod_of_others():
+    stage = small(1, 1, 1)
+    free = next(name for name in stage.nodes if name != stage.pods()[0]["spec"]["nodeName"])
+    other = {"requests": {"modelfleet.dev/small": "1"}}
+    stage.others = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": "other", "namespace": "other", "deletionTimestamp": stage.now.isoformat()},
+            "spec": {"nodeName": free, "containers": [{"name": "main", "resources": other}]},
+            "status": {"phase": "Running"},
+        }
+    ]
+    write(stage, engine={"image": "image:2"})
+    waits = last(stage)
+    assert waits.wake_after_s == pytest.approx(LATE_S, abs=1)
+    assert "a new replica waits for the room of pods that end" in condition(waits.status, "Progressing")[2]
+    assert images(serving(stage)) != ["image:2"]
+    stage.now += timedelta(seconds=LATE_S)
+    last(stage)
+    assert images(serving(stage)) == ["image:2"]

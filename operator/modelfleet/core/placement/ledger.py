@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from modelfleet.core.placement.devices import DeviceBooks
 from modelfleet.core.placement.kept_on import Kept
 from modelfleet.core.placement.project import NodeEntry, PodEntry, accelerators_of
-from modelfleet.core.placement.view import ClusterView, NodeView, Reservation
+from modelfleet.core.placement.view import ClusterView, Ending, NodeView, Reservation
 
 
 @dataclass
@@ -159,7 +159,7 @@ class Ledger:
             free=free,
             held=_sorted(held),
             movable=tuple(pod.requests for pod in here if pod.deployment and pod.bound and not pod.grouped),
-            leaving=tuple(pod.requests for pod in here if pod.leaving),
+            leaving=tuple(Ending(pod.requests, pod.end_by) for pod in here if pod.leaving),
             ready=entry.ready,
             cordoned=entry.cordoned,
             taints=entry.taints,

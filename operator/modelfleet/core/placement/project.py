@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from math import ceil, floor
 from typing import Any
@@ -34,7 +35,7 @@ class PodEntry:
 
     `deployment` is `namespace/name` of the ModelDeployment that owns it, empty for a foreign pod. `grouped`: it is one
     of the pods of a replica over several nodes. `kept`: what its fetch found in the node's cache. `leaving`: it was
-    asked to end.
+    asked to end; `end_by`: when its grace is over then.
     """
 
     node: str
@@ -44,6 +45,7 @@ class PodEntry:
     grouped: bool = False
     kept: Kept | None = None
     leaving: bool = False
+    end_by: datetime | None = None
 
 
 def pod_key(pod: Any) -> str:
@@ -101,7 +103,8 @@ def pod_entry(pod: Any) -> PodEntry | None:
     grouped = bool(raw.text(pod, "spec", "subdomain"))  # members find each other by names; a single pod has none
     kept = told_by(pod) if ours else None
     leaving = raw.at(pod, "metadata", "deletionTimestamp") is not None
-    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped, kept, leaving)
+    end_by = raw.instant(pod, "metadata", "deletionTimestamp") if leaving else None
+    return PodEntry(node, pod_amounts(pod), deployment, bool(bound), grouped, kept, leaving, end_by)
 
 
 def pinned_node(pod: Any) -> str:

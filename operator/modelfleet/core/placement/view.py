@@ -6,6 +6,7 @@ is rounded down and what is asked for is rounded up, so that sums never promise 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from modelfleet.core.placement.kept_on import Kept
 
@@ -27,11 +28,19 @@ class Taint:
     effect: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a pod holds that was asked to end. `by`: when its grace is over; None where it does not say."""
+
+    requests: Amounts
+    by: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
     """One node. `free` is what no pod holds and nobody has reserved; it is below zero where more was promised than the
     node has. `held` are the accelerators that each pod on it holds, by resource, largest first; `movable` are the
-    requests of our replicas on it that are one pod each, `leaving` those of pods that were asked to end. `images` are
+    requests of our replicas on it that are one pod each, `leaving` what pods hold that were asked to end. `images` are
     the names that it lists, and `kept` is what its cache held of each namespace when a pod last fetched into it."""
 
     name: str
@@ -40,7 +49,7 @@ class NodeView:
     free: Amounts
     held: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     movable: tuple[Amounts, ...] = ()
-    leaving: tuple[Amounts, ...] = ()
+    leaving: tuple[Ending, ...] = ()
     ready: bool = True
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()

@@ -46,7 +46,7 @@ def test_what_is_ending_holds_its_room_and_is_told():
     ledger.set_pod("m/a", pod("n1", 2))
     assert ledger.set_pod("m/a", replace(pod("n1", 2), leaving=True))
     view = ledger.view("m/other", {}).node("n1")
-    assert (view.free[GPU], [one[GPU] for one in view.leaving]) == (6, [2])
+    assert (view.free[GPU], [one.requests[GPU] for one in view.leaving]) == (6, [2])
 
 
 def test_a_reservation_ends_when_its_pod_is_seen_or_its_owner_decides_anew():
