@@ -53,20 +53,20 @@ async def test_a_target_that_answers_no_more_is_no_data_and_comes_back(shared: R
 
 async def test_one_that_was_cut_off_repeats_its_last_sample_with_the_age_it_has(pages: PageServer, tmp_path: Path):
     """It was started again, and scrapes nothing: what it stored it shows for five minutes more."""
-    server, sampled = RealPrometheus(tmp_path, pages), Sampled().follow(worker(60))
+    server, sampled = RealPrometheus(tmp_path, pages), Sampled().follow(worker(960))
     with server.running():
-        await server.scrape((target(60), page(60).text))
-    (path,) = (each for each, text in pages.texts.items() if 'uid-60"' in text)
+        await server.scrape((target(960), page(960).text))
+    (path,) = (each for each, text in pages.texts.items() if 'uid-960"' in text)
     asked = pages.asked[path]
     with server.running(scraping=False):
         operator = Indirect(sampled.book, Prometheus(Server(url=server.url)), 0.0)
         for _ in range(3):
             before = server.now
-            age_s = (await prometheus_cases.pages(server))["uid-60"].age_s
+            age_s = (await prometheus_cases.pages(server))["uid-960"].age_s
             # Its last scrape began before it asked for the page, and after it had asked for the one before.
             assert before - asked[-1] - 0.01 <= age_s <= server.now - asked[-2] + 0.01
             await operator.round()
-    pod = sampled.book.samples(KEY).pods["uid-60"]
+    pod = sampled.book.samples(KEY).pods["uid-960"]
     assert (len(pod.readings), pod.failure) == (1, None), "the same sample again is none"
 
 
