@@ -30,7 +30,7 @@ class FakePrometheus:
     pages: list[tuple[Mapping[str, str], str, float]] = field(default_factory=list)
     status: int = 200
     refusal: str = "too many samples"
-    refuses_after: int | None = None  # it answers so many queries, and refuses the others
+    refuses: Container[int] = ()  # it refuses these queries, from 1
     queries: list[str] = field(default_factory=list)
     times: list[str] = field(default_factory=list)  # as of when; "" is now
     headers: list[Mapping[str, str]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class FakePrometheus:
         self.queries.append(query)
         self.times.append(str(form.get("time", "")))
         self.headers.append(dict(request.headers))
-        if self.status != 200 or (self.refuses_after is not None and len(self.queries) > self.refuses_after):
+        if self.status != 200 or len(self.queries) in self.refuses:
             return web.Response(status=self.status if self.status != 200 else 422, text=self.refusal)
         assert query in self._known(query)
         data = {"resultType": "vector", "result": self.vector(query)}

@@ -54,7 +54,8 @@ class Wakes:
         if event["type"] == "DELETED":
             self._classes.pop(key, None)
         else:
-            self._classes[key] = classes_of(event["object"])
+            # Old replicas of a rollout stay on a class that the spec names no more.
+            self._classes[key] = classes_of(event["object"]) | self._classes.get(key, frozenset())
         if not self._echoes.only_status_changed(event):
             self._triggers.add(key, behind=_is_listed(event) and not _asks_for_something(event["object"]))
 

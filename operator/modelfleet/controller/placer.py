@@ -32,19 +32,20 @@ class Placer:
         self.inventory = Inventory(streams, self._room_grew, self._keys_concern)
         self._triggers = triggers
         self._waiting: set[Key] = set()
+        self._blind: dict[Key, None] = {}  # without a view, in the order in which they asked: what changed asks first
         self._wake: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
-        """Keys that wait for room."""
-        return len(self._waiting)
+        """Keys that wait for room, or for the books."""
+        return len(self._waiting | self._blind.keys())
 
     def view(self, key: Key, pods: Iterable[Raw], resources: Iterable[str]) -> ClusterView | None:
         """The cluster as this key may use it; `pods` are its own, freshly listed, `resources` the names by which it may
         ask for devices. None: nothing may be decided on the books now, and the key is woken once that changes."""
         self.inventory.ask(resources)
         if not self.inventory.usable:
-            self._waiting.add(key)
+            self._blind[key] = None
             return None
         own = _taking_room(pods)
         age_s = float(floor(self.inventory.age_s / 60) * 60)
@@ -67,6 +68,7 @@ class Placer:
             if name not in seen or seen[name].node != entry.node
         )
         self.inventory.ledger.reserve(str(key), (*own, *reservations))
+        self._blind.pop(key, None)
         if waits:
             self._waiting.add(key)
         elif self.inventory.usable:
@@ -75,17 +77,21 @@ class Placer:
     def forget(self, key: Key) -> None:
         """The ModelDeployment is gone."""
         self._waiting.discard(key)
+        self._blind.pop(key, None)
         if self.inventory.ledger.reservations(str(key)):
             self.inventory.ledger.reserve(str(key), ())
             self._room_grew()
 
     def _room_grew(self) -> None:
-        if self._waiting and self._wake is None:
-            wait_s = min(max(WAKE_S, len(self._waiting) / WAKE_KEYS_PER_S), LONGEST_WAKE_S)
+        if (self._waiting or self._blind) and self._wake is None:
+            crowd = 0 if self._blind else len(self._waiting)
+            wait_s = min(max(WAKE_S, crowd / WAKE_KEYS_PER_S), LONGEST_WAKE_S)
             self._wake = asyncio.get_running_loop().call_later(wait_s, self._wake_waiting)
 
     def _wake_waiting(self) -> None:
         self._wake = None
+        for key in self._blind:
+            self._triggers.add(key)
         for key in sorted(self._waiting):
             self._triggers.add(key, behind=True)
 

@@ -66,6 +66,10 @@ _EARLY_S = 1e-6
 """So much too early the event loop may wake who sleeps until a key is due; to sleep on would be no sleep at all."""
 
 
+_PLACES = 64
+"""So many places that stand no longer are nothing to be made anew for."""
+
+
 class _Line(Generic[K]):
     """Keys by when they are due."""
 
@@ -83,8 +87,11 @@ class _Line(Generic[K]):
         return True
 
     def push(self, key: K) -> None:
-        """Give a due key its place in the heap."""
+        """Give a due key its place in the heap, which is made anew once most places stand no longer."""
         heapq.heappush(self._heap, (self.due[key], next(self._order), key))
+        if len(self._heap) > 2 * len(self.due) + _PLACES:
+            self._heap = [(due, next(self._order), each) for each, due in self.due.items()]
+            heapq.heapify(self._heap)
 
     def head(self, running: Container[K]) -> tuple[float, K] | None:
         """When the first of those that do not run is due. A place that no longer stands is dropped, a running key's

@@ -126,6 +126,18 @@ async def test_nothing_is_handed_out_before_all_pages_are_read():
         assert woken.keys == [CHAT]
 
 
+async def test_those_that_found_no_books_are_woken_before_others_in_their_order():
+    """At a new leader what changed meanwhile asks first: it does not wait for a round of the fleet once more."""
+    streams = FakeStreams([node("n1")], [pod("a")])
+    streams.pods_held.clear()
+    keys = [Key("models", name) for name in ("z", "a", "m")]
+    async with placer_on(streams) as (placer, woken):
+        assert [free(placer, key) for key in keys] == [None] * 3
+        streams.pods_held.set()
+        await asyncio.sleep(WAKE_S * 1.1)
+        assert (woken.keys, woken.behind) == (keys, [])
+
+
 async def test_a_watch_changes_the_books():
     streams = FakeStreams([node("n1")], [pod("a")])
     async with placer_on(streams) as (placer, _):

@@ -58,14 +58,22 @@ async def test_a_large_fleet_is_asked_for_in_parts_as_of_one_moment_each_when_th
     assert fake.times == ["", *["1800000000.0"] * 3]
 
 
-async def test_what_came_before_a_refusal_counts_and_the_others_say_why():
-    sampled = Sampled().follow(*map(worker, range(PART + 5)))
-    fake = FakePrometheus(refuses_after=2, refusal="too much")
-    await fake.scrape(*((target(index), page(index).text) for index in range(PART + 5)))
+@pytest.mark.parametrize(
+    ("refuses", "read", "asked"),
+    [
+        pytest.param({4}, 2 * PART, 4, id="the last part"),
+        pytest.param({2}, PART + 5, 4, id="one before others"),
+        pytest.param({2, 3}, 0, 3, id="two in a row, so it is the server"),
+    ],
+)
+async def test_what_is_answered_counts_and_those_of_a_refused_part_say_why(refuses: set[int], read: int, asked: int):
+    count = 2 * PART + 5
+    sampled, fake = Sampled().follow(*map(worker, range(count))), FakePrometheus(refuses=refuses, refusal="too much")
+    await fake.scrape(*((target(index), page(index).text) for index in range(count)))
     await ask(fake, sampled)
     failures = Counter(pod.failure for pod in sampled.book.samples(KEY).pods.values())
     why = "Prometheus refuses the query: HTTP Status Code 422 (b'too much')"
-    assert failures == {None: PART, why: 5}
+    assert (failures[None], failures[why], len(fake.queries)) == (read, count - read, asked)
 
 
 async def test_of_two_targets_of_a_worker_the_newer_counts_in_whichever_part_it_comes():
@@ -241,3 +249,15 @@ async def test_steps_are_asked_for_once_a_minute():
             await source.round()
     assert fake.queries == [STEPS_QUERY, QUERY]
     assert sampled.book.samples(KEY).pods["uid-0"].steps["4", "0"].steps == 600
+
+
+async def test_steps_that_are_refused_cost_no_further_round():
+    """An answer may be too long with them alone."""
+    sampled, fake = Sampled().follow(worker()), FakePrometheus(refuses={1})
+    fake.pages = [(TARGETS[0], sampled.page(worker(), good(1)).text, fake.now)]
+    async with fake.served() as url:
+        source = Indirect(sampled.book, Prometheus(Server(url=url)), 5.0)
+        for _ in range(2):
+            await source.round()
+    assert fake.queries == [STEPS_QUERY, QUERY]
+    assert sampled.book.samples(KEY).pods["uid-0"].failure is None

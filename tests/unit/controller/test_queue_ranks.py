@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from test_queue import Runs, new_queue, working
 
-from modelfleet.controller.queue import Done, Result, Retry, WorkQueue
+from modelfleet.controller.queue import Done, Result, Retry, WorkQueue, _Line
 
 pytestmark = pytest.mark.looptime(start=0)
 
@@ -93,6 +93,16 @@ async def test_what_failed_keeps_its_rank(behind, change, then):
         queue.add("other", 0)
         await asyncio.sleep(10)
     assert [key for _, key in runs.at] == ["fails", "first", *then]
+
+
+def test_wishes_that_stand_no_longer_are_not_remembered():
+    """A timer of a day that each run sets anew, ten runs a second."""
+    line = _Line[str]()
+    for number in range(5000):
+        line.due.pop("chat", None)
+        line.wish("chat", 86_400.0 + number)
+    assert len(line._heap) < 100
+    assert line.head(()) == (86_400.0 + 4999, "chat")
 
 
 async def test_a_backlog_is_no_standstill_however_long_a_round_takes():

@@ -65,12 +65,24 @@ class Prometheus:
 
     async def pages(self, uids: Set[str], *, steps: bool = False) -> AsyncIterator[tuple[Page, ...]]:
         """The pages of these pods, some at a time, with their `steps` where they are wanted. All are as of the moment
-        of the first query, and pages of others may be among them. Raises UnreadError."""
+        of the first query, and pages of others may be among them. Raises UnreadError, for one part that is refused once
+        the others were read."""
         whole = STEPS_QUERY if steps else QUERY
         first = await asyncio.to_thread(self._first, whole if len(uids) <= PART else WHO_QUERY, uids)
         yield first.pages
+        trouble, failed = None, False
         for selector in first.selectors:
-            yield await asyncio.to_thread(self._part, part(selector, steps=steps), first.at)
+            try:
+                pages = await asyncio.to_thread(self._part, part(selector, steps=steps), first.at)
+            except UnreadError as error:
+                if failed:
+                    raise  # two in a row: it is the server
+                trouble, failed = error, True
+            else:
+                failed = False
+                yield pages
+        if trouble is not None:
+            raise trouble
 
     def _first(self, query: str, uids: Set[str]) -> "_First":
         with _sentences():

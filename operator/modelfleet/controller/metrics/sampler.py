@@ -160,8 +160,8 @@ class Indirect:
         for uid in workers.keys() - moments.keys():
             self._failed(workers[uid], trouble or "Prometheus has no series of it")
         self._moments = {**self._moments, **moments} if trouble else moments
-        if steps and not trouble:
-            self._steps_s = asked_s
+        if steps:
+            self._steps_s = asked_s  # also in vain: an answer may be too long with them alone
 
     async def _take(
         self,
