@@ -6,12 +6,13 @@ killed, so a pod that is still there a while after is held by something else (a 
 hangs).
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import reduce
 
 from modelfleet.core.groups import Replica
+from modelfleet.core.placement.ledger import shifted
 from modelfleet.core.placement.view import Amounts, ClusterView, NodeView
 from modelfleet.core.pods import PodView
 
@@ -60,12 +61,9 @@ def until_late_s(cluster: ClusterView | None, now: datetime) -> float | None:
     return _soonest(_left_s(each.by, now) for node in nodes if node.ready for each in node.leaving)
 
 
-def freed(node: NodeView, amounts: Iterable[Amounts]) -> NodeView:
-    """The node without what held these amounts."""
-    free = Counter(node.free)
-    for each in amounts:
-        free.update(each)
-    return replace(node, free=dict(free))
+def freed(node: NodeView, pods: Iterable[Amounts]) -> NodeView:
+    """The node without the pods that held these amounts."""
+    return reduce(lambda left, amounts: shifted(left, amounts, -1), pods, node)
 
 
 def _once_ended(node: NodeView, now: datetime) -> NodeView:

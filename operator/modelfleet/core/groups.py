@@ -181,15 +181,6 @@ class Replica:
         """When its first pod was made."""
         return min((pod.created_at for pod in self.pods if pod.created_at is not None), default=None)
 
-    @cached_property
-    def requests(self) -> Mapping[str, float]:
-        """What all of its pods together take of nodes, by resource name."""
-        total: dict[str, float] = {}
-        for pod in self.pods:
-            for resource, amount in pod.requests.items():
-                total[resource] = total.get(resource, 0.0) + amount
-        return total
-
 
 def alone(pod: PodView) -> Replica:
     """The replica that is this one pod."""

@@ -76,7 +76,7 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     standing = tuple(replica for replica in ground.fleet if replica.uid not in ending)
     spec = wish.deployment.spec
     site = replace(_site(ground, course, standing, life.avoid), spread=spec.placement.spread)
-    later = Later(unbrought=life.unbrought, most=spec.scaling.max_accelerators)
+    later = Later(unbrought=life.unbrought, most=_most_accelerators(ground, course, spec.scaling.max_accelerators))
     outlook = _outlook(ground, course, site, life, later)
     step, later, asked = _step(site, later, outlook, take)
     going = {replica.uid for replica in step.delete}
@@ -99,6 +99,15 @@ def decide_moves(ground: Ground, wish: Wish, course: Course, take: Take) -> Move
     )
 
 
+def _most_accelerators(ground: Ground, course: Course, most: int | None) -> int | None:
+    """The bound, with what those hold that are replaced without a rollout: another comes up beside each first."""
+    if most is None:
+        return None
+    replaced = {*on_cordoned_nodes(ground.world.cluster, ground.fleet), *ground.slow}
+    own = [each for each in ground.fleet if each.revision == course.goal.name and each.uid in replaced]
+    return most + sum(ground.plans[each.pool or ""].accelerators for each in own if each.pool in ground.plans)
+
+
 def _outlook(ground: Ground, course: Course, site: Site, life: Life, later: Later) -> Outlook | None:
     """What is known of room for new replicas; None where none is replaced."""
     goal = course.goal.name
@@ -110,7 +119,6 @@ def _outlook(ground: Ground, course: Course, site: Site, life: Life, later: Late
         classes=one_more(site, life.ends, later, ground.world.now),
         bought=frozenset(bought),
         unbrought=frozenset(name for name, plan in bought.items() if plan.class_name in life.unbrought),
-        known=site.cluster is not None,
     )
 
 

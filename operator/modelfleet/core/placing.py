@@ -16,7 +16,6 @@
 A rank that is lifted keeps its node: what was pinned cannot be pinned elsewhere, so withdrawing is deleting.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,7 +29,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.next_class import Later, Room, Spilled, find, held, to_buy
 from modelfleet.core.placement.place import place
 from modelfleet.core.placement.project import pinned_node, pod_amounts
-from modelfleet.core.placement.view import ClusterView, Reservation
+from modelfleet.core.placement.view import Amounts, ClusterView, Reservation
 from modelfleet.core.placement.want import Placement, Shortfall
 from modelfleet.core.render.lift import lift
 
@@ -204,12 +203,13 @@ def elsewhere(site: Site, ill: Iterable[Replica]) -> frozenset[str]:
 
 def _without(site: Site, cluster: ClusterView, leaving: Iterable[Replica]) -> ClusterView:
     """The cluster once these replicas have left."""
-    left: dict[str, Counter[str]] = {}
+    left: dict[str, list[Amounts]] = {}
     for replica in leaving:
         for one in replica.pods:
-            if one.node and not one.finished and one.name in site.children.pods:
-                left.setdefault(one.node, Counter()).update(pod_amounts(site.children.pods[one.name]))
-    nodes = (freed(node, [left[node.name]]) if node.name in left else node for node in cluster.nodes)
+            # A rank that ends already is counted by once_ended, or is late and not waited for.
+            if one.node and not (one.finished or one.terminating) and one.name in site.children.pods:
+                left.setdefault(one.node, []).append(pod_amounts(site.children.pods[one.name]))
+    nodes = (freed(node, left[node.name]) if node.name in left else node for node in cluster.nodes)
     return replace(cluster, nodes=tuple(nodes))
 
 

@@ -336,3 +336,34 @@ def test_a_rollout_does_not_wait_for_a_hanging_pod_of_others():
     stage.now += timedelta(seconds=LATE_S)
     last(stage)
     assert images(serving(stage)) == ["image:2"]
+
+
+def test_what_leaves_gives_back_its_place_in_its_fabric_domain():
+    """On a full node of four domains of two: each holds one replica, and each that leaves frees one."""
+    stage = small(1, 8, parallelism={"tensor": 2})
+    stage.classes["small"] = class_of("small", 8, fabric={"domainSize": 2, "bandwidth": "300G"})
+    write(stage, scaling={"replicas": 4})
+    assert last(stage).status["readyReplicas"] == 4
+    write(stage, engine={"image": "image:2"})
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (3, ("False", "Settled"))
+    assert images(serving(stage)) == ["image:2"] * 4
+
+
+def test_at_the_most_accelerators_a_replica_of_a_later_class_still_leaves_a_cordoned_node():
+    stage = on_two_classes(2, {"small": 0, "big": 2}, scaling={"maxAccelerators": 2})
+    stage.nodes["big-2"] = node_of("big-2", "big", 1)
+    cordon(stage, "big-0")
+    fewest, outcome = least(stage)
+    assert (fewest, progressing(outcome)) == (2, ("False", "Settled"))
+    assert {pod["spec"]["nodeName"] for pod in serving(stage)} == {"big-1", "big-2"}
+
+
+def test_a_pod_that_hangs_is_told_of_in_time_whoever_decides_the_number():
+    stage = small(2, 1, 1)
+    stage.hanging |= {raw.name(pod) for pod in stage.pods()}
+    write(stage, scaling={"replicas": 1})
+    waits = last(stage)
+    assert len(live(stage)) == 1
+    assert waits.wake_after_s is not None
+    assert waits.wake_after_s <= LATE_S + 600

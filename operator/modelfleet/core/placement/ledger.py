@@ -118,18 +118,7 @@ class Ledger:
     def _shift(self, changed: dict[str, NodeView], name: str, requests: Mapping[str, int], sign: int) -> None:
         if name not in self._nodes:
             return
-        before = changed.get(name) or self._view(name)
-        free = dict(before.free)
-        held = {resource: list(sizes) for resource, sizes in before.held.items()}
-        for resource, amount in requests.items():
-            free[resource] = free.get(resource, 0) - sign * amount
-        for resource, amount in accelerators_of(requests):
-            sizes = held.setdefault(resource, [])
-            if sign > 0:
-                sizes.append(amount)
-            elif amount in sizes:
-                sizes.remove(amount)
-        changed[name] = replace(before, free=free, held=_sorted(held))
+        changed[name] = shifted(changed.get(name) or self._view(name), requests, sign)
 
     def _view(self, name: str) -> NodeView:
         known = self._views.get(name)
@@ -195,6 +184,21 @@ def _kept(pods: Mapping[str, PodEntry]) -> dict[str, Kept]:
         if pod.kept is not None and (namespace not in found or found[namespace].at < pod.kept.at):
             found[namespace] = pod.kept
     return found
+
+
+def shifted(node: NodeView, requests: Mapping[str, int], sign: int) -> NodeView:
+    """The node with a pod's requests taken of it (`sign` 1), or given back to it (-1): room and what is held of it."""
+    free = dict(node.free)
+    held = {resource: list(sizes) for resource, sizes in node.held.items()}
+    for resource, amount in requests.items():
+        free[resource] = free.get(resource, 0) - sign * amount
+    for resource, amount in accelerators_of(requests):
+        sizes = held.setdefault(resource, [])
+        if sign > 0:
+            sizes.append(amount)
+        elif amount in sizes:
+            sizes.remove(amount)
+    return replace(node, free=free, held=_sorted(held))
 
 
 def _sorted(held: Mapping[str, Iterable[int]]) -> dict[str, tuple[int, ...]]:
