@@ -152,11 +152,12 @@ def test_a_leader_that_was_frozen_amid_its_writes_for_longer_than_its_lease_ends
     for name in names:
         served.settled(name)
         assert len(served.children("pods", name)) == 1
-    # A create whose time left was asked before the freeze may have been handed to the socket already, or be on its way
-    # there; its name is deterministic, so that it doubles nothing. Whatever changes what is there carries what it read.
+    # Creates whose time left was asked before the freeze may have been handed to their sockets already, or be on their
+    # way there, one for each request in flight; their names are deterministic, so that they double nothing. Whatever
+    # changes what is there carries what it read.
     late = writes_of(first, served.cluster, since)
-    assert len(late) <= 1, late
-    assert [event["verb"] for event in late] in ([], ["create"])
+    assert {event["verb"] for event in late} <= {"create"}, late
+    assert len(late) <= 32  # cluster.py has no more in flight
     (line,) = errors(first)
     assert line.startswith(f"the Lease {served.namespace}/{LEASE} is lost: ")
     assert second.metric("leader") == 1
