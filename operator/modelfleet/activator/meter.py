@@ -115,7 +115,7 @@ class Meter:
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A value that is read when somebody scrapes."""
-        self.kept.add(read, lambda value: [GaugeMetricFamily(PREFIX + name, text, value)])
+        self.kept.gauge(PREFIX + name, text, read)
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
         return Counter(PREFIX + name, text, labels, registry=self.registry)

@@ -7,12 +7,12 @@ key, so that a round costs the API server the same all the time. Either way they
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from zlib import crc32
 
 from modelfleet.controller.cluster import ApiError, Cluster
 from modelfleet.controller.queue import WorkQueue
 from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.triggers import Key
+from modelfleet.core.scaling.phase import phase
 
 _log = logging.getLogger(__name__)
 
@@ -63,4 +63,4 @@ class Resync:
 
 def _share(key: Key) -> float:
     """At which part of an interval a key's moment is, in [0, 1)."""
-    return crc32(str(key).encode()) / 2**32
+    return phase(str(key), 2**32) / 2**32

@@ -51,6 +51,14 @@ class Kept:
         """`read` copies the numbers; `families` makes series of the copy, in another thread."""
         self._takes.append(lambda: partial(families, read()))
 
+    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """One value."""
+        self.add(read, lambda value: [GaugeMetricFamily(name, text, value)])
+
+    def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """One count that somebody else keeps."""
+        self.add(read, lambda value: [CounterMetricFamily(name, text, value)])
+
     def taken(self) -> Taken:
         """As of now. Only on the loop."""
         return Taken(take() for take in self._takes)
@@ -101,11 +109,11 @@ class Metrics:
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A value that is read when somebody scrapes."""
-        self.kept.add(read, lambda value: [GaugeMetricFamily(_PREFIX + name, text, value)])
+        self.kept.gauge(_PREFIX + name, text, read)
 
     def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A count that somebody else keeps, read when somebody scrapes."""
-        self.kept.add(read, lambda value: [CounterMetricFamily(_PREFIX + name, text, value)])
+        self.kept.counter(_PREFIX + name, text, read)
 
 
 @dataclass

@@ -9,8 +9,9 @@ from dataclasses import replace
 from modelfleet.core.scaling.memory import LEARN_S, with_starts
 from modelfleet.core.scaling.observed import Tally
 from modelfleet.core.scaling.policy import Memory, Sample, Terms
+from modelfleet.core.scaling.staying import spare_while_moving, stays
 from modelfleet.core.scaling.terms import MOST_REPLICAS, cold_start_s
-from modelfleet.core.scaling.weighing import MOVING, Inputs, Limit, Weighed, clipped, spare_while_moving, weigh
+from modelfleet.core.scaling.weighing import Inputs, Limit, Weighed, clipped, weigh
 from modelfleet.sim.fleet import Observation
 from modelfleet.sim.requests import End
 
@@ -98,13 +99,14 @@ class Ours:
 
     def _keep(self, seen: Observation, waiting: int, current: int) -> tuple[str, int]:
         """Why no replica may leave now; empty where one may. And how many may nonetheless."""
-        if waiting > max(self._waiting, len(seen.replicas)):
-            return "requests pile up", 0
-        learns = seen.now_s < LEARN_S
-        if seen.pending_s or seen.draining:
-            least, ages_s = self._begun if learns else 0, () if seen.draining else seen.ages_s
-            start_s = cold_start_s(self._starts_s)
-            return MOVING, spare_while_moving(current, len(seen.replicas), least, ages_s, start_s)
-        if learns:
-            return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
-        return "", 0
+        serving, learns = len(seen.replicas), seen.now_s < LEARN_S
+        ages_s = () if seen.draining else seen.ages_s
+        least, start_s = self._begun if learns else 0, cold_start_s(self._starts_s)
+        return stays(
+            waiting=waiting,
+            before=self._waiting,
+            serving=serving,
+            moving=bool(seen.pending_s or seen.draining),
+            learns=learns,
+            spare=spare_while_moving(current, serving, least, ages_s, start_s),
+        )

@@ -1,4 +1,4 @@
-"""When each of many models does what takes long. Pure."""
+"""When each of many models does what takes long, or is looked at. Pure."""
 
 from zlib import crc32
 

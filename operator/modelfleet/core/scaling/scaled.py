@@ -34,8 +34,9 @@ from modelfleet.core.scaling.policy import Memory, Sample
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.scaling.schedule import in_force, next_change_s
 from modelfleet.core.scaling.seats import Seats
+from modelfleet.core.scaling.staying import spare_while_moving, stays
 from modelfleet.core.scaling.terms import cold_start_s, terms_of
-from modelfleet.core.scaling.weighing import MOVING, Inputs, Limit, Weighed, clipped, spare_while_moving
+from modelfleet.core.scaling.weighing import Inputs, Limit, Weighed, clipped
 
 TICK_S = 4.0
 """Decisions are made at most so often: a little less than the interval of looking at workers."""
@@ -288,17 +289,17 @@ def _keep(case: Case, kept: Kept, seen: Seen, clock_s: float) -> tuple[str, int]
     """Why no replica may leave now: one cause at a time; empty where one may. And how many may nonetheless."""
     if seen.silent:
         return f"{len(seen.silent)} of {seen.serving} serving replicas say nothing", 0
-    if seen.waiting > max(kept.waiting, seen.serving):
-        return "requests pile up", 0
-    learns = clock_s < kept.learns_until_s
-    seats = case.seats
-    if seats.moving:
-        least = kept.replicas if kept.got is not None else kept.begun if learns else 0  # others left them their room
-        ages_s = ((case.now - at).total_seconds() for at in seats.made_at)
-        return MOVING, spare_while_moving(kept.replicas, seats.served, least, ages_s, cold_start_s(kept.starts_s))
-    if learns:
-        return f"the load is known for less than {LEARN_S / 60:.0f} minutes", 0
-    return "", 0
+    seats, learns = case.seats, clock_s < kept.learns_until_s
+    least = kept.replicas if kept.got is not None else kept.begun if learns else 0  # others left them their room
+    ages_s = ((case.now - at).total_seconds() for at in seats.made_at)
+    return stays(
+        waiting=seen.waiting,
+        before=kept.waiting,
+        serving=seen.serving,
+        moving=seats.moving,
+        learns=learns,
+        spare=spare_while_moving(kept.replicas, seats.served, least, ages_s, cold_start_s(kept.starts_s)),
+    )
 
 
 def _without_data(case: Case, kept: Kept) -> Kept:

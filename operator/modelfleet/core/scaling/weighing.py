@@ -3,7 +3,6 @@
 The same inputs and the same memory give the same answer, so that a ledger of inputs can be replayed (ledger.py).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelfleet.api.reasons import ScalingReason
@@ -39,21 +38,6 @@ class Inputs:
     def stay(self) -> int:
         """Below, nothing that the load says takes the number."""
         return self.current - self.spare if self.keep else 0
-
-
-MOVING = "replicas are starting or ending"
-"""Why none that serves may leave then: one change is seen through before the next."""
-
-
-def spare_while_moving(current: int, served: int, least: int, ages_s: Iterable[float], start_s: float) -> int:
-    """Of `current` replicas those that may be given up though something moves, beyond `least`: what was wanted of a
-    load that did not come is not waited for.
-
-    `served` serve, or did before they began again. `ages_s` are those of replicas that start for the first time: one
-    that is past half of a start, `start_s`, is soon there, and tells how long a start takes.
-    """
-    young = sum(age_s < start_s / 2 for age_s in ages_s)
-    return max(0, min(young, current - max(served, least)))
 
 
 @dataclass(frozen=True, kw_only=True)
