@@ -66,6 +66,9 @@ NODES_S = 120.0
 LEFT_OVER_S = 2.0
 """The same for what the garbage collector is about to delete."""
 
+LONGEST_WAIT_S = 86_400.0
+"""No time is waited for longer: what another clock or another hand wrote may lie years ahead."""
+
 
 def plan(world: World) -> Outcome:
     """Everything to do and to say about one ModelDeployment now."""
@@ -320,4 +323,6 @@ def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -
 
 
 def _sooner(*times_s: float | None) -> float | None:
-    return min((time for time in times_s if time is not None), default=None)
+    """The soonest, LONGEST_WAIT_S at most."""
+    soonest_s = min((time_s for time_s in times_s if time_s is not None), default=None)
+    return None if soonest_s is None else min(soonest_s, LONGEST_WAIT_S)

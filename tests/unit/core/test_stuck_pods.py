@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders import READY, START, Raw, cluster_view, condition
+from builders import READY, START, Fleet, Raw, cluster_view, condition, manual
 from modelfleet.core.ending import LATE_S, stuck, until_stuck_s
 from modelfleet.core.groups import Replica
 from modelfleet.core.pods import view
@@ -89,6 +89,14 @@ def test_within_its_grace_it_is_waited_for_and_looked_at_when_it_is_late() -> No
     assert (fleet.scaling.case.seats.moving, fleet.scaling.bid.leaving) == (True, 1)
     assert outcome.wake_after_s is not None
     assert outcome.wake_after_s <= 100 + LATE_S
+
+
+def test_an_end_years_ahead_is_looked_at_once_a_day() -> None:
+    fleet = Fleet(manual(replicas=1))
+    fleet.settle()
+    (pod,) = fleet.pods().values()
+    pod["metadata"]["deletionTimestamp"] = "9999-12-31T23:59:59Z"
+    assert fleet.reconcile().wake_after_s == 86_400
 
 
 def test_what_a_model_lacks_counts_beside_a_pod_that_never_ends() -> None:
