@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -24,10 +26,10 @@ pytestmark = pytest.mark.looptime(start=1000)
 
 @dataclass
 class Pages:
-    """Pages that take `takes_s`; `open` are being read, `most` were at once."""
+    """Pages that take `takes_s`; `open` are being read, `most` were at once. Those of slots in `answer` can be read."""
 
     takes_s: float = 0.0
-    text_of: str = ""
+    answer: Container[int] = ()
     began: list[tuple[float, str]] = field(default_factory=list)
     open: int = 0
     most: int = 0
@@ -38,9 +40,14 @@ class Pages:
         self.most = max(self.most, self.open)
         await asyncio.sleep(self.takes_s)
         self.open -= 1
-        if not self.text_of:
+        if int(worker.uid.removeprefix("uid-")) not in self.answer:
             raise UnreadError("it is a test")
-        return self.text_of
+        return _text(worker)
+
+
+@cache
+def _text(worker: Worker) -> str:
+    return Sampled().page(worker, good(1)).text
 
 
 def book_of(count: int) -> Book:
@@ -58,7 +65,7 @@ async def run_for(seconds: float, *work) -> None:
 
 
 async def test_each_worker_is_read_once_an_interval_at_a_place_of_its_own():
-    pages = Pages()
+    pages = Pages(answer=range(40))
     await run_for(29.9, Direct(book_of(40), pages, 5.0).run())
     times: dict[str, list[float]] = {}
     for at_s, uid in pages.began:
@@ -71,6 +78,24 @@ async def test_each_worker_is_read_once_an_interval_at_a_place_of_its_own():
     assert max(b - a for a, b in pairwise(within)) < 0.25
 
 
+async def test_more_than_can_be_read_in_an_interval_get_a_longer_one():
+    pages = Pages()
+    await run_for(14.9, Direct(book_of(5000), pages, 2.0).run())
+    assert Counter(int(at_s - 1000) // 5 for at_s, _ in pages.began) == {0: 5000, 1: 5000, 2: 5000}
+
+
+async def test_one_that_goes_on_failing_is_read_less_often_until_it_answers():
+    pages = Pages()
+    reading_it = asyncio.create_task(Direct(book_of(1), pages, 5.0).run())
+    await asyncio.sleep(149)
+    pages.answer = (0,)
+    await asyncio.sleep(60)
+    reading_it.cancel()
+    began = [at_s for at_s, _ in pages.began]
+    assert [round(b - a) for a, b in pairwise(began)][:8] == [5, 5, 5, 10, 20, 30, 30, 30]
+    assert {round(b - a) for a, b in pairwise(began) if a > 1150} == {5}
+
+
 async def test_never_more_are_read_at_a_time_than_there_are_connections():
     pages = Pages(takes_s=4.0)
     await Direct(book_of(600), pages, 0.0).round()
@@ -78,9 +103,10 @@ async def test_never_more_are_read_at_a_time_than_there_are_connections():
 
 
 async def test_workers_that_hang_do_not_keep_others_from_being_read():
-    pages, book = Pages(takes_s=4.0), book_of(20)
+    pages, book = Pages(takes_s=4.0, answer=range(10)), book_of(20)
     await run_for(60, Direct(book, pages, 5.0).run())
-    assert len(pages.began) >= 20 * 6
+    counts = Counter(uid for _, uid in pages.began)
+    assert min(counts[f"uid-{slot}"] for slot in range(10)) >= 6
 
 
 async def test_workers_that_cannot_be_read_are_told_in_one_line_a_minute(caplog):

@@ -1,7 +1,9 @@
 """When workers are read, and which ModelDeployments are woken for what was read. I/O through its source.
 
 Each pod has a place of its own within the interval (by its uid), so that reads are spread out and come at even steps.
-A round that takes longer than the interval is followed by the next at once; a pod is never read twice at a time.
+The interval is longer where there are more pods than can be read in it beside all else that this process does; one that
+goes on failing is read less often. A round that takes longer than the interval is followed by the next at once; a pod
+is never read twice at a time.
 """
 
 import asyncio
@@ -31,6 +33,13 @@ WAKES_PER_S = 10.0
 """Keys that are woken a second at most, all together: each asks the API server for ten lists. With 1,000 busy keys the
 turn of each comes every 100 s."""
 
+READS_PER_S = 1000.0
+"""So many pods are read a second at most: each takes some 0.6 ms of the thread that decides, too."""
+
+FAILS = 3
+"""A pod that could not be read so often in a row is read less often from then on."""
+
+_LONGEST_PAUSE = 6  # intervals until one that goes on failing is read again
 _ASKED_AT_LEAST = 100
 """Keys that may be asked at one step; one of ten pods takes 0.05 ms."""
 _TELL_S = 60.0
@@ -63,35 +72,41 @@ class Direct:
         self._book, self._pages, self._interval_s = book, pages, interval_s
         self.tally = tally or Tally()
         self._exposition = Exposition()
+        self._fails: dict[str, tuple[int, float]] = {}  # by uid: how often in a row, and until when it is left alone
+        self._began_s = self._lasts_s = 0.0  # the round
         self._told_s = -_TELL_S
 
     async def run(self) -> None:
         """Rounds without end."""
-        await _rounds(self.round, self._interval_s, self.tally)
+        while True:
+            await _timed(self.round, self._span_s(), self.tally)
 
     async def round(self) -> None:
         """Reads each worker that there is now, each at its place within the interval."""
         now = asyncio.get_running_loop().time
-        began_s = now()
-        due = sorted(((self._place(each.uid), each) for each in self._book.workers), key=lambda each: each[0])
-        present = {each.uid for _, each in due}
-        self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in present}
+        self._began_s, self._lasts_s = began_s, span_s = now(), self._span_s()
+        workers = {each.uid: each for each in self._book.workers}
+        self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in workers}
+        self._fails = {uid: known for uid, known in self._fails.items() if uid in workers}
+        asked = (uid for uid in workers if uid not in self._fails or self._fails[uid][1] <= began_s)
+        due = sorted((_place(uid) * span_s, uid) for uid in asked)
         waiting = iter(due)
         readers = min(CONNECTIONS, len(due))
 
         async def reader() -> None:
-            for place_s, worker in waiting:
+            for place_s, uid in waiting:
                 left_s = began_s + place_s - now()
                 if left_s > 0:
                     await asyncio.sleep(left_s)
                 self.tally.late_s = max(0.0, -left_s)
-                await self.read(worker)
+                await self.read(workers[uid])
 
         await asyncio.gather(*(reader() for _ in range(readers)))
-        self._tell(due)
+        self._tell(tuple(workers.values()))
 
-    def _place(self, uid: str) -> float:
-        return crc32(uid.encode()) / 2**32 * self._interval_s * 0.9
+    def _span_s(self) -> float:
+        """The interval for the pods that there are; 0 where there is none, and a round is as long as it takes."""
+        return max(self._interval_s, len(self._book.workers) / READS_PER_S) if self._interval_s else 0.0
 
     async def read(self, worker: Worker) -> None:
         """One look at one worker; what it brings is in the book."""
@@ -110,18 +125,32 @@ class Direct:
         if why is None:
             self.tally.read += 1
             self.tally.failures.pop(worker.uid, None)
+            self._fails.pop(worker.uid, None)
         else:
             self.tally.failed += 1
             self.tally.failures[worker.uid] = why
+            self._fails[worker.uid] = self._failed(worker.uid)
 
-    def _tell(self, due: Sequence[tuple[float, Worker]]) -> None:
+    def _failed(self, uid: str) -> tuple[int, float]:
+        """How often a pod could not be read in a row, and until when it is left alone: for twice as many rounds each
+        time from FAILS on."""
+        count = min(self._fails.get(uid, (0, 0.0))[0] + 1, FAILS + _LONGEST_PAUSE)
+        rounds = min(2 ** max(0, count - FAILS), _LONGEST_PAUSE)
+        return count, self._began_s + (rounds - 0.5) * self._lasts_s
+
+    def _tell(self, workers: Sequence[Worker]) -> None:
         """A line for all that could not be read, seldom: a node that is away takes many with it."""
         now_s = asyncio.get_running_loop().time()
-        failed = [worker for _, worker in due if worker.uid in self.tally.failures]
+        failed = [worker for worker in workers if worker.uid in self.tally.failures]
         if failed and now_s - self._told_s >= _TELL_S:
             self._told_s = now_s
             first = f"{failed[0].name}: {self.tally.failures[failed[0].uid]}"
-            _log.info("%s of %s workers could not be read, the first %s", len(failed), len(due), first)
+            _log.info("%s of %s workers could not be read, the first %s", len(failed), len(workers), first)
+
+
+def _place(uid: str) -> float:
+    """Where in an interval a pod is read: 0 to 0.9 of it."""
+    return crc32(uid.encode()) / 2**32 * 0.9
 
 
 class Fleet(Protocol):
@@ -143,7 +172,8 @@ class Indirect:
 
     async def run(self) -> None:
         """Rounds without end."""
-        await _rounds(self.round, self._interval_s, self.tally)
+        while True:
+            await _timed(self.round, self._interval_s, self.tally)
 
     async def round(self) -> None:
         """What the queries bring is in the book, and each worker that they do not bring has failed."""
@@ -203,14 +233,13 @@ class Indirect:
         self._trouble = trouble
 
 
-async def _rounds(one: Callable[[], Awaitable[None]], interval_s: float, tally: Tally) -> None:
-    """One round each interval, without end; one that takes longer is followed at once."""
+async def _timed(one: Callable[[], Awaitable[None]], interval_s: float, tally: Tally) -> None:
+    """One round, and what is left of the interval; one that takes longer is followed at once."""
     now = asyncio.get_running_loop().time
-    while True:
-        began_s = now()
-        await one()
-        tally.round_s = now() - began_s
-        await asyncio.sleep(max(0.0, began_s + interval_s - now()))
+    began_s = now()
+    await one()
+    tally.round_s = now() - began_s
+    await asyncio.sleep(max(0.0, began_s + interval_s - now()))
 
 
 def _newest(pages: Iterable[Page]) -> dict[str, Page]:
