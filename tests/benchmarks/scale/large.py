@@ -13,6 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from modelfleet_local import Cluster, Options, kwok
 
 REST_S = 30.0
 PATIENCE_S = 2400.0
+RESYNC_S = 600.0  # in which each deployment is looked at once, by the operator's default
 EDITS, EDITS_PER_S = 100, 5
 _APPS = "/apis/apps/v1"
 _RACK, _BLOCK = 8, 50
@@ -92,7 +94,7 @@ async def measure(cluster: Cluster, size: Size, say: Callable[[str], None]) -> d
             say("changes while everything stands")
             changes = await _changes(client, size, operator)
             say(f"at rest for {REST_S:.0f} s")
-            rest = await _rest(operator)
+            rest = await _rest(operator, size)
             say("a restart")
             restart = await _restart(operator, size)
         finally:
@@ -148,20 +150,20 @@ async def _burst(
 
 async def _changes(client: Client, size: Size, operator: Operator) -> dict[str, Any]:
     """One replica fewer, deployment after deployment, while all others stand."""
-    await _quiet(operator)
+    await _quiet(operator, size)
     before, fewer = metrics(operator), min(EDITS, size.deployments)
     for number in range(fewer):
         body = {"spec": {"scaling": {"replicas": size.replicas - 1}}}
         await client.patch(f"{GROUP}/namespaces/{OURS}/{names.DEPLOYMENT_PLURAL}/model-{number:04}", body)
         await asyncio.sleep(1 / EDITS_PER_S)
     await _until(lambda: _count(client, f"/api/v1/namespaces/{OURS}/pods", size.pods - fewer), every_s=1.0)
-    await _quiet(operator)
+    await _quiet(operator, size)
     after = metrics(operator)
     return {"edits": fewer, **reconciles(before, after), **used(before, after, operator)}
 
 
-async def _rest(operator: Operator) -> dict[str, Any]:
-    await _quiet(operator)
+async def _rest(operator: Operator, size: Size) -> dict[str, Any]:
+    await _quiet(operator, size)
     before, began_s = metrics(operator), time.monotonic()
     await asyncio.sleep(REST_S)
     minutes, after = (time.monotonic() - began_s) / 60, metrics(operator)
@@ -179,22 +181,25 @@ async def _restart(operator: Operator, size: Size) -> dict[str, Any]:
     began_s = time.monotonic()
     operator.start()
     ready_s = time.monotonic() - began_s
-    whole_s: float | None = None
+    whole_s = looked_s = None
     while True:
         now = metrics(operator)
         if whole_s is None and value(now, "inventory_whole"):
             whole_s = time.monotonic() - began_s
         looked = sum(count for name, labels, count in now if name == "reconcile_seconds_count")
-        if whole_s is not None and looked >= size.deployments and not value(now, "queue_depth"):
+        if looked_s is None and looked >= size.deployments:  # what is woken by samples comes behind
+            looked_s = time.monotonic() - began_s
+        if whole_s is not None and looked_s is not None and not value(now, "queue_depth"):
             break
         assert time.monotonic() - began_s < PATIENCE_S
         await asyncio.sleep(0.25)
-    took_s = time.monotonic() - began_s
+    nothing_waits_s = time.monotonic() - began_s
     writes = sum(count for name, _, count in metrics(operator) if name == "writes_total")
     return {
         "ready_after_s": round(ready_s, 1),
         "inventory_whole_after_s": round(whole_s, 1),
-        "all_looked_at_after_s": round(took_s, 1),
+        "all_looked_at_after_s": round(looked_s, 1),
+        "nothing_waits_after_s": round(nothing_waits_s, 1),
         "writes": int(writes),
         **used(now, now, operator),
     }
@@ -313,16 +318,18 @@ async def _count(client: Client, path: str, wanted: int) -> bool:
     return await client.count(path) == wanted
 
 
-async def _quiet(operator: Operator) -> None:
-    """Until nothing was reconciled for five seconds."""
-    counted, since_s = -1.0, time.monotonic()
-    deadline_s = since_s + PATIENCE_S
-    while time.monotonic() - since_s < 5:
+async def _quiet(operator: Operator, size: Size) -> None:
+    """Until for five seconds nothing was reconciled but what a resync looks at in that time, and twice as much."""
+    resync = ceil(2 * 5 * size.deployments / RESYNC_S)
+    deadline_s = time.monotonic() + PATIENCE_S
+    counted = -inf
+    while True:
         now = sum(count for name, _, count in metrics(operator) if name == "reconcile_seconds_count")
-        if now != counted:
-            counted, since_s = now, time.monotonic()
+        if now - counted <= resync:
+            return
+        counted = now
         assert time.monotonic() < deadline_s, "the operator does not come to rest"
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(5)
 
 
 async def _until(done: Callable[[], Any], every_s: float = 0.25) -> None:

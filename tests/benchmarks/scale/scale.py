@@ -90,7 +90,7 @@ async def measure(cluster: Cluster, say: Callable[[str], None]) -> dict[str, Any
             await _until(lambda: _settled(client, path))
             after = process(operator)
             ours["operator"] = difference(before, after)
-            ours["operator_requests"] = requests(cluster, audit_from).total()
+            ours["requests"] = requests(cluster, audit_from)
             say(f"at rest for {REST_S:.0f} s")
             await asyncio.sleep(15)
             rest = await at_rest(cluster, operator)
@@ -154,10 +154,9 @@ async def restart(cluster: Cluster, operator: Operator) -> dict[str, Any]:
         before = asked.total() - asked["patch leases"]
         await asyncio.sleep(10)
         asked = requests(cluster, size)
-    for resource in ("leases",):
-        asked = Counter({what: count for what, count in asked.items() if not what.endswith(resource)})
-    writes = sum(count for what, count in asked.items() if what.split()[0] not in ("get", "list", "watch"))
-    return {"requests": asked.total(), "writes": writes}
+    asked = Counter({what: count for what, count in asked.items() if not what.endswith("leases")})
+    writes = {what: count for what, count in asked.items() if what.split()[0] not in ("get", "list", "watch")}
+    return {"requests": asked, "writes": writes}
 
 
 def process(operator: Operator) -> dict[str, float]:
@@ -198,11 +197,17 @@ def table(results: Mapping[str, Any]) -> list[str]:
         ),
         f"ratio: p50 {results['ratio']['p50_s']}, p99 {results['ratio']['p99_s']}",
         f"operator in the burst: {ours['operator']['cpu_s']} s of CPU, {ours['operator']['resident_mib']} MiB,"
-        f" {ours['operator_requests']} requests",
+        f" {sum(ours['requests'].values())} requests: {_most(ours['requests'])}",
         f"operator at rest: {rest['cpu_percent_of_a_core']} % of a core, {rest['resident_mib']} MiB,"
         f" {rest['requests_per_minute']} requests a minute: {rest['requests']}",
-        f"a re-list of everything: {results['relist']['requests']} requests, {results['relist']['writes']} writes",
+        f"a re-list of everything: {sum(results['relist']['requests'].values())} requests, writes of them:"
+        f" {_most(results['relist']['writes']) or 'none'}",
     ]
+
+
+def _most(asked: Mapping[str, int]) -> str:
+    """The most frequent requests."""
+    return ", ".join(f"{what} {count}" for what, count in Counter(asked).most_common(12))
 
 
 def _size() -> dict[str, int]:
