@@ -376,7 +376,8 @@ def check_status(status: Mapping[str, Any]) -> None:
     allowed = {(kind, state, str(reason)) for reason in Reason for kind, state in reason.standings}
     for one in parsed.conditions:
         parts = (ConditionType.ACCEPTED, ConditionType.PLANNED, ConditionType.AVAILABLE)
-        places = parts if one.type == ConditionType.READY and one.reason != Reason.SERVING else (one.type,)
+        own = one.reason in (Reason.SERVING, Reason.ANNOUNCED)
+        places = parts if one.type == ConditionType.READY and not own else (one.type,)
         assert any((place, one.status, one.reason) in allowed for place in places), one
         assert one.message, one
 

@@ -29,7 +29,9 @@ MEANING = {
     ConditionType.PLACED: "Every wanted replica has a node.",
     ConditionType.AVAILABLE: "At least minReplicas replicas serve.",
     ConditionType.PROGRESSING: "The operator is moving the cluster towards the spec.",
-    ConditionType.READY: "A request sent now would be answered: Accepted, Planned and Available; the reason is theirs.",
+    ConditionType.READY: (
+        "A request sent now would be answered: Accepted, Planned, Available (the reason is theirs), and nodes know."
+    ),
     ConditionType.OBJECTIVES_MET: "A request sent now would be answered within the promise.",
 }
 

@@ -375,6 +375,12 @@ class Reason(at.Documented):
     )
 
     # The whole
+    ANNOUNCED = (
+        "Announced",
+        (at.PROGRESSING, at.NOT_READY),
+        "The only replicas that answer began to a moment ago; nodes are told where to send requests meanwhile.",
+        "Wait worker.propagationSeconds.",
+    )
     SERVING = "Serving", (at.READY,), "A request sent now would be answered.", _NOTHING
     SHARE_KEPT = promise.SHARE_KEPT
     SHARE_MISSED = promise.SHARE_MISSED

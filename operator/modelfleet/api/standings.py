@@ -24,6 +24,7 @@ PROGRESSING, NOT_PROGRESSING = (
     _is(ConditionType.PROGRESSING, status) for status in (ConditionStatus.TRUE, ConditionStatus.FALSE)
 )
 READY = _is(ConditionType.READY, ConditionStatus.TRUE)
+NOT_READY = _is(ConditionType.READY, ConditionStatus.FALSE)
 PROMISE_KEPT, PROMISE_NOT_KEPT, PROMISE_UNKNOWN = (
     _is(ConditionType.OBJECTIVES_MET, status)
     for status in (ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN)

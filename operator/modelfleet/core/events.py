@@ -23,7 +23,7 @@ _TOLD = (
     ConditionType.AVAILABLE,
     ConditionType.PROGRESSING,
 )
-_SILENT = {Reason.PLACING, Reason.NOT_EVALUATED}
+_SILENT = {Reason.PLACING, Reason.ANNOUNCED, Reason.NOT_EVALUATED}
 _SILENT_NUMBERS = {str(ScalingReason.NO_DATA), str(ScalingReason.SAFE_STATE)}
 _FOUND = {
     Fault.SLOW_REPLICA: Reason.SLOW_REPLICA,

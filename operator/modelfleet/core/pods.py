@@ -29,7 +29,7 @@ _PREEMPTION = re.compile(r"\s*(preemption|no new claims to deallocate):?.*", re.
 class PodView:
     """One pod as it is observed; it is rank `rank` of a replica.
 
-    `end_by`: when its grace is over, once it was asked to end.
+    `end_by`: when its grace is over, once it was asked to end; `grace_s`: how long that is.
     `revision` and `slot` are None for a pod whose name is not one that we give. `serving`: the label that the Service
     selects is on. `unschedulable`: the scheduler's words where it found no node, else empty; `lacks`: what it names as
     insufficient. `failure`: why it is not Ready, if something went wrong. `requests`: what it takes of a node, by
@@ -55,6 +55,7 @@ class PodView:
     failure: Failure | None = None
     created_at: datetime | None = None
     end_by: datetime | None = None
+    grace_s: float = 0.0
     requests: Mapping[str, float] = field(default_factory=dict)
     rank: int = 0
     gates: tuple[str, ...] = ()
@@ -104,6 +105,7 @@ def view(pod: Any, deployment: str) -> PodView:
         failure=None if ready or terminating else pod_failure(pod),
         created_at=raw.instant(pod, "metadata", "creationTimestamp"),
         end_by=raw.instant(pod, "metadata", "deletionTimestamp"),
+        grace_s=float(raw.integer(pod, "metadata", "deletionGracePeriodSeconds")),
         requests=_requests(pod),
         rank=rank,
         gates=tuple(gate for each in raw.items(pod, "spec", "schedulingGates") if (gate := raw.text(each, "name"))),

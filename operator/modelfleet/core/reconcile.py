@@ -313,11 +313,11 @@ def _begun(moves: Moves, pools: Mapping[str, Revision]) -> frozenset[str]:
 def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -> float | None:
     """When to look again even if nothing is heard: the step's own time, that of names which others hold, that of the
     Job that reads the model, that of nodes, which wake nobody who has no plan, a rollout's deadline, the next schedule,
-    that of a pod which ought to have ended, or that of going to zero."""
+    that of a pod which ought to have ended, that of nodes which learn of a replica, or that of going to zero."""
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
     deadline = s.course.wake_after_s if s.course else None
-    numbers = (scaling.wake_after_s if scaling else None, until_stuck_s(s.fleet, s.world.now))
+    numbers = (scaling.wake_after_s if scaling else None, until_stuck_s(s.fleet, s.world.now), s.unheard_s or None)
     steps = (s.step.wake_after_s, s.intent.wake_after_s, s.life.wake_after_s, handshake.wake_after_s)
     return min((time for time in (*steps, *numbers, look, nodes, deadline) if time is not None), default=None)
 

@@ -19,9 +19,10 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
 from modelfleet.core.mix import Mix, mix_of
 from modelfleet.core.placing import Placing
+from modelfleet.core.pods import elapsed_s
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
-from modelfleet.core.scaling.zero import Zero
+from modelfleet.core.scaling.zero import Slice, Zero
 from modelfleet.core.snapshot import World
 from modelfleet.core.warmth import Warmth
 
@@ -105,6 +106,25 @@ class Situation:
     def serving(self) -> tuple[Replica, ...]:
         """Replicas that get requests: Ready, and selected by the Service."""
         return tuple(replica for replica in self.replicas if replica.ready and replica.serving)
+
+    @cached_property
+    def unheard_s(self) -> float:
+        """Seconds until nodes send requests to what serves: its Service needs the propagation time to reach them. 0
+        once one replica has been Ready for as long, and while one that leaves, or activators, still take what arrives.
+        """
+        since = [each.leader.ready_since for each in self.serving if each.leader is not None]
+        held = self.zero is not None and bool(self.world.slices) and self.zero.slice is not Slice.DROP
+        if not since or held or any(map(self._takes_arrivals, self.draining)):
+            return 0.0
+        return max(0.0, self.world.settings.propagation_s - max(elapsed_s(at, self.world.now) for at in since))
+
+    def _takes_arrivals(self, leaving: Replica) -> bool:
+        """It is out of its Service, or asked to end, for less than the propagation time."""
+        pod = leaving.leader
+        if pod is None or pod.end_by is None:
+            return leaving.ready
+        asked_s = pod.grace_s - (pod.end_by - self.world.now).total_seconds()
+        return pod.was_ready and asked_s < self.world.settings.propagation_s
 
     @cached_property
     def draining(self) -> tuple[Replica, ...]:

@@ -5,14 +5,15 @@ No verdict reads an earlier condition, and no sentence holds a time or a count t
 
 from modelfleet.api.conditions import ConditionStatus, ConditionType
 from modelfleet.api.reasons import Reason
-from modelfleet.core.ending import is_lost
+from modelfleet.core import verdict_words as words
 from modelfleet.core.groups import Replica
-from modelfleet.core.placement.supplies import buys
 from modelfleet.core.rollout import Way
 from modelfleet.core.situation import Situation
 from modelfleet.core.verdict import Verdict, no, unknown, yes
 from modelfleet.core.zero_verdicts import zero_available, zero_progressing
 
+_LET_GO = "free or add a node that fits, or set spec.rollout.maxUnavailable so that it may end first"
+_TRY_AGAIN = "change the spec, or to try it again as it is set spec.rollout.paused to true and then to false"
 _STUCK = (ConditionType.PROGRESSING, ConditionStatus.FALSE)
 
 
@@ -54,14 +55,14 @@ def _placed(s: Situation) -> Verdict:
     if s.intent.wish is None:
         return unknown(Reason.NOT_EVALUATED, "no replica is wanted while the spec is not accepted and planned")
     placed = min(s.wanted, sum(replica.placed and not replica.finished for replica in s.staying))
-    count = f"{placed} of {s.wanted} replicas have a node{_on_later(s)}"
-    stuck = _unschedulable(s)
-    if stuck is not None and _is_bought_for(s, stuck):
-        return no(Reason.PLACING, f"{count}; {_to_come(stuck)}")
+    count = f"{placed} of {s.wanted} replicas have a node{words.on_later(s)}"
+    stuck = words.unschedulable(s)
+    if stuck is not None and words.is_bought_for(s, stuck):
+        return no(Reason.PLACING, f"{count}; {words.to_come(stuck)}")
     if stuck is not None:
-        return no(Reason.UNSCHEDULABLE, f"{count}; {_no_node(stuck)}")
+        return no(Reason.UNSCHEDULABLE, f"{count}; {words.no_node(stuck)}")
     if s.world.refused and s.step.create:
-        return no(Reason.PODS_REFUSED, f"{count}; {_refused(s)}")
+        return no(Reason.PODS_REFUSED, f"{count}; {words.refused(s)}")
     unplaced = _unplaced(s)
     if unplaced is not None:
         return no(unplaced[0], f"{count}; {unplaced[1]}")
@@ -82,7 +83,7 @@ def _available(s: Situation) -> Verdict:
     if at_zero is not None:
         return at_zero
     serving = len(s.serving)
-    count = f"{serving} {_replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
+    count = f"{serving} {words.replicas(serving)} serve{'s' if serving == 1 else ''} and minReplicas is {s.minimum}"
     if serving >= s.minimum:
         return yes(Reason.MINIMUM_AVAILABLE, count)
     if s.intent.wish is None and not s.fleet:
@@ -113,6 +114,7 @@ def _progressing(s: Situation) -> Verdict:
     | a pod has no node yet | True, Placing |
     | a pod is not Ready yet | True, Starting |
     | pods drain | True, Draining |
+    | nodes may not know yet of any replica that serves | True, Announced |
     | the wanted revision was given up and an older one serves | False, RolledBack |
     | else | False, Settled |
     """
@@ -130,22 +132,22 @@ def _stopped(s: Situation, revision: str) -> Verdict | None:
     if s.plan_blocked:
         return no(Reason.NAME_TAKEN, "; ".join(s.taken))
     if s.course is not None and s.course.paused:
-        return unknown(Reason.ROLLOUT_PAUSED, _paused(s))
+        return unknown(Reason.ROLLOUT_PAUSED, words.paused(s))
     rest = f"; {len(s.old)} of older revisions stay meanwhile" if s.old else ""
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None and _STUCK in failed.failure.reason.standings:
-        return no(failed.failure.reason, f"revision {revision} does not come up: {_why_failed(failed)}{rest}")
+        return no(failed.failure.reason, f"revision {revision} does not come up: {words.why_failed(failed)}{rest}")
     if s.world.refused and s.moves:
-        return no(Reason.PODS_REFUSED, f"{_refused(s)}{rest}")
-    stuck = _unschedulable(s)
+        return no(Reason.PODS_REFUSED, f"{words.refused(s)}{rest}")
+    stuck = words.unschedulable(s)
     waits = s.room_comes or s.step.way is Way.SURGE or (s.step.way is Way.DELETE_FIRST and _comes_up(s))
-    if stuck is not None and not (waits or _is_bought_for(s, stuck)):
-        return no(Reason.UNSCHEDULABLE, f"{_no_node(stuck)}{rest}{_no_way(s) if stuck.lacks else ''}")
+    if stuck is not None and not (waits or words.is_bought_for(s, stuck)):
+        return no(Reason.UNSCHEDULABLE, f"{words.no_node(stuck)}{rest}{words.no_way(s) if stuck.lacks else ''}")
     unplaced = _unplaced(s)
     if unplaced is not None and unplaced[0] is Reason.NO_ROOM and not waits:
         if s.cordoned and not s.old:
-            return no(Reason.CORDONED_NODE, f"{_cordoned(s)} and no other has room: {unplaced[1]}; {_LET_GO}")
-        return no(Reason.NO_ROOM, f"{unplaced[1]}{rest}{_no_way(s) if s.old else ''}")
+            return no(Reason.CORDONED_NODE, f"{words.cordoned(s)} and no other has room: {unplaced[1]}; {_LET_GO}")
+        return no(Reason.NO_ROOM, f"{unplaced[1]}{rest}{words.no_way(s) if s.old else ''}")
     if s.course is not None and s.course.halted is not None and _STUCK in s.course.halted[0].standings:
         reason, why = s.course.halted  # of NAME-state, where somebody may have written another
         return no(reason, f"revision {revision} does not get on: {why}{rest}")
@@ -160,44 +162,46 @@ def _comes_up(s: Situation) -> bool:
 def _moving(s: Situation, revision: str) -> Verdict | None:
     if s.old or any(replica.revision != revision for replica in s.draining):
         new = sum(replica.ready for replica in s.current)
-        why = _given_up(s)
-        how = "; ".join(part for part in (_way(s), _stranded(s) if s.old else "", why) if part)
+        why = words.given_up(s)
+        how = "; ".join(part for part in (words.way(s), words.stranded(s) if s.old else "", why) if part)
         return yes(Reason.ROLLING_OUT, f"{new} of {s.wanted} replicas serve revision {revision}; {how}")
     unplaced = _unplaced(s)
     if unplaced is not None and unplaced[0] is not Reason.NO_ROOM:
         return yes(*unplaced)
     if s.cordoned:
-        return yes(Reason.CORDONED_NODE, f"{_cordoned(s)}; another comes up before it leaves")
+        return yes(Reason.CORDONED_NODE, f"{words.cordoned(s)}; another comes up before it leaves")
     if s.slow:
         return yes(Reason.SLOW_REPLICA, f"{s.slow}; it is replaced")
     if s.lost is not None:
-        return yes(Reason.REPLICA_LOST, _why_lost(s.lost))
+        return yes(Reason.REPLICA_LOST, words.why_lost(s.lost))
     if unplaced is not None:
         return yes(Reason.PLACING, f"{unplaced[1]}; what ends now may leave enough")
     have = len(s.current) + len([replica for replica in s.replicas if replica.uid in s.step.victims])
     if not have:
-        return yes(Reason.PLACING, f"{s.wanted} {_replicas(s.wanted)} to create")
+        return yes(Reason.PLACING, f"{s.wanted} {words.replicas(s.wanted)} to create")
     if have != s.wanted:
         stays = f"; {s.world.unread}, so none leaves" if 0 < s.wanted < have and s.world.cluster is None else ""
-        return yes(Reason.SCALING, f"from {have} to {s.wanted} {_replicas(s.wanted)}{stays}")
+        return yes(Reason.SCALING, f"from {have} to {s.wanted} {words.replicas(s.wanted)}{stays}")
     return None
 
 
 def _settling(s: Situation, revision: str) -> Verdict:
     failed = _failed(s.current)
     if failed is not None and failed.failure is not None:
-        return yes(failed.failure.reason, f"{_why_failed(failed)}; it is started again")
+        return yes(failed.failure.reason, f"{words.why_failed(failed)}; it is started again")
     ready = sum(replica.ready for replica in s.current)
     if not all(replica.placed for replica in s.current):
-        stuck = _unschedulable(s)
-        return yes(Reason.PLACING, _to_come(stuck) if stuck is not None else "the scheduler is choosing nodes")
+        stuck = words.unschedulable(s)
+        return yes(Reason.PLACING, words.to_come(stuck) if stuck is not None else "the scheduler is choosing nodes")
     if ready < max(s.wanted, len(s.current)) or s.step.on:
         return yes(Reason.STARTING, f"{ready} of {s.wanted} replicas of revision {revision} serve, the others start")
     if s.draining:
         one = len(s.draining) == 1
         how = "replica finishes its requests and ends" if one else "replicas finish their requests and end"
-        return yes(Reason.DRAINING, _stranded(s) or f"{len(s.draining)} {how}")
-    given_up = _given_up(s)
+        return yes(Reason.DRAINING, words.stranded(s) or f"{len(s.draining)} {how}")
+    if s.unheard_s:
+        return yes(Reason.ANNOUNCED, words.announced(s))
+    given_up = words.given_up(s)
     if given_up:
         return no(Reason.ROLLED_BACK, f"{given_up}; {_TRY_AGAIN}")
     return no(Reason.SETTLED, f"{ready} of {s.wanted} replicas of revision {revision} serve")
@@ -208,6 +212,7 @@ def _ready(s: Situation, *parts: Verdict) -> Verdict:
     | one of Accepted, Planned, Available is False | False, the first such one's reason |
     | one is Unknown | Unknown, the first such one's reason |
     | no replica serves by our own choice | True, Available's reason |
+    | nodes may not know yet of any replica that serves | False, Announced |
     | else | True, Serving |
     """
     for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
@@ -216,6 +221,8 @@ def _ready(s: Situation, *parts: Verdict) -> Verdict:
                 return Verdict(status, part.reason, part.message)
     if parts[-1].reason in (Reason.AT_ZERO, Reason.WAKING):
         return parts[-1]
+    if s.unheard_s:
+        return no(Reason.ANNOUNCED, words.announced(s))
     return yes(Reason.SERVING, f"{len(s.serving)} of {s.wanted} replicas serve")
 
 
@@ -223,17 +230,17 @@ def _cause(s: Situation) -> tuple[Reason, str]:
     """Why too few replicas serve. Pods of the wanted revision speak first; without a wish, all."""
     failed = _failed(s.current if s.revision else s.staying)
     if failed is not None and failed.failure is not None:
-        return failed.failure.reason, _why_failed(failed)
-    stuck = _unschedulable(s)
+        return failed.failure.reason, words.why_failed(failed)
+    stuck = words.unschedulable(s)
     if stuck is not None:
-        return Reason.UNSCHEDULABLE, _no_node(stuck)
+        return Reason.UNSCHEDULABLE, words.no_node(stuck)
     if s.world.refused and s.step.create:
-        return Reason.PODS_REFUSED, _refused(s)
+        return Reason.PODS_REFUSED, words.refused(s)
     unplaced = _unplaced(s)
     if unplaced is not None:
         return unplaced
     if s.lost is not None:
-        return Reason.REPLICA_LOST, _why_lost(s.lost)
+        return Reason.REPLICA_LOST, words.why_lost(s.lost)
     return Reason.STARTING, "the others start" if s.serving else "workers start"
 
 
@@ -264,132 +271,3 @@ def _unplaced(s: Situation) -> tuple[Reason, str] | None:
     if placing.gates:
         return Reason.WAITS_FOR_GATE, f"pods wait behind the scheduling gate {', '.join(placing.gates)}"
     return None
-
-
-def _on_later(s: Situation) -> str:
-    """How many replicas are on which later class; empty where none is."""
-    pools = {pool.name: pool.plan.class_name for pool in s.revision.pools} if s.revision else {}
-    said = [f"{count} on class {pools[name]}" for name, count in s.on_later.items() if count]
-    first = next(iter(pools.values()), "")
-    return f", {' and '.join(said)} because class {first} had no room when they were made" if said else ""
-
-
-def _unschedulable(s: Situation) -> Replica | None:
-    return next((replica for replica in s.staying if replica.unschedulable), None)
-
-
-def _why_failed(replica: Replica) -> str:
-    return f"{_called(replica)}: {replica.failure.message if replica.failure else ''}"
-
-
-def _why_lost(replica: Replica) -> str:
-    said = replica.failure.message if replica.failure else "it was deleted and is replaced"
-    return f"{_called(replica)}: {said}"
-
-
-def _called(replica: Replica) -> str:
-    """The pod that a failure is about, or the replica where it is about the group."""
-    about = replica.failed or (replica.leader if replica.size == 1 else None)
-    return f"pod {about.name}" if about else f"replica {replica.name}"
-
-
-def _no_node(replica: Replica) -> str:
-    pod, said = replica.stuck, replica.unschedulable.rstrip(". ")
-    name = pod.name if pod else replica.name
-    return f"pod {name} finds no node: {said}; free or add a node that fits, or mend what these words name"
-
-
-def _is_bought_for(s: Situation, replica: Replica) -> bool:
-    """A cluster autoscaler is to bring its node: it is pinned to none, and its class has such a supply."""
-    pools = {pool.name: pool.plan.class_name for pool in s.revision.pools} if s.revision is not None else {}
-    kind = s.intent.classes.get(pools.get(replica.pool or "", s.revision.plan.class_name if s.revision else ""))
-    return kind is not None and buys(kind) and replica.stuck is not None and not replica.stuck.node
-
-
-def _to_come(replica: Replica) -> str:
-    name = replica.stuck.name if replica.stuck else replica.name
-    return f"pod {name} waits for a node that a cluster autoscaler is to bring: {replica.unschedulable.rstrip('. ')}"
-
-
-def _no_way(s: Situation) -> str:
-    """Why no old replica makes room, or no further one."""
-    needed, most = s.step.needed, s.spare.missing if s.spare else 0
-    if s.step.way is Way.BLOCKED and not needed:
-        return "; what an old replica holds would not do, so none makes room: free that much by hand"
-    if s.step.way is Way.BLOCKED and most < needed:
-        many = f", and {needed} would have to" if needed > 1 else ""
-        how = f"maxUnavailable is {most}, so no old replica makes room{many}"
-        return f"; {how}: allow {needed}, or free that much by hand"
-    if s.step.way in (Way.BLOCKED, Way.DELETE_FIRST):
-        return "; no more old ones make room, because as many are missing as may be"
-    return ""
-
-
-def _stranded(s: Situation) -> str:
-    """Why what leaves does not end; empty where some of it does."""
-    if not s.stranded or len(s.stranded) < len(s.draining):
-        return ""
-    name, node = s.stranded[0].name, s.stranded[0].pods[0].node
-    if not is_lost(node, s.world.cluster):
-        return f"replica {name} has not ended though its grace is over; look at its pods' finalizers and at node {node}"
-    return f"replica {name} cannot end, because node {node} is not ready or gone; bring the node back, or delete it"
-
-
-def _cordoned(s: Situation) -> str:
-    name, node = min((replica.name, s.cordoned[replica.uid]) for replica in s.replicas if replica.uid in s.cordoned)
-    more = len(s.cordoned) - 1
-    return f"replica {name} stands on node {node}, which is cordoned{f' (and {more} more do so)' if more else ''}"
-
-
-def _paused(s: Situation) -> str:
-    names = sorted({replica.revision for replica in s.replicas if replica.revision})
-    wanted = s.course.wanted.name if s.course else ""
-    return (
-        f"the rollout of revision {wanted} is paused: {len(s.replicas)} {_replicas(len(s.replicas))} of"
-        f" {', '.join(names) or 'older revisions'} stay; set spec.rollout.paused to false to go on"
-    )
-
-
-def _given_up(s: Situation) -> str:
-    """Why the spec's revision is not the one that serves; empty where it is."""
-    failed = s.course.failed if s.course else None
-    if failed is None or s.revision is None or s.course is None:
-        return ""
-    return f"revision {s.course.wanted.name} was given up for revision {s.revision.name}: {failed.message}"
-
-
-def _refused(s: Situation) -> str:
-    said = s.world.refused.rstrip(". ")
-    return f"the API server refuses what is to be written: {said}; raise the quota, or change the policy or the field"
-
-
-def _replicas(count: int) -> str:
-    return "replica" if count == 1 else "replicas"
-
-
-def _way(s: Situation) -> str:
-    """How old replicas are replaced, and what is missing meanwhile."""
-    if not s.old:
-        return _stranded(s) or "the last old ones finish their requests and end"
-    stuck = _unschedulable(s)
-    if stuck is not None and s.step.way is not Way.DELETE_FIRST and _is_bought_for(s, stuck):
-        return _to_come(stuck)
-    if s.step.way is Way.SURGE and s.world.cluster is None:
-        return "old ones stay while the nodes are not known"
-    if s.step.way is Way.SURGE and s.room_comes and s.placing.shortfalls:
-        return "a new replica takes the room of an old one that ends"
-    if s.step.way is Way.SURGE and s.placing.shortfalls.keys() - s.placing.bought:
-        return "a new replica waits for the room of pods that end"
-    if s.step.way is Way.SURGE and s.placing.gates:
-        return f"old ones stay while a new replica waits behind the scheduling gate {', '.join(s.placing.gates)}"
-    if s.step.way is Way.SURGE:
-        return "a new replica comes up before an old one leaves"
-    if s.step.way is not Way.DELETE_FIRST or s.spare is None:
-        return ""
-    surge = s.intent.wish.deployment.spec.rollout.max_surge if s.intent.wish else 1
-    why = "there is no room for a new replica beside the old ones" if surge else "maxSurge is 0"
-    return f"{why}, so at most {s.spare.missing} of {s.wanted} leave first; {s.spare.loss}"
-
-
-_LET_GO = "free or add a node that fits, or set spec.rollout.maxUnavailable so that it may end first"
-_TRY_AGAIN = "change the spec, or to try it again as it is set spec.rollout.paused to true and then to false"

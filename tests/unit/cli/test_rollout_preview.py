@@ -1,6 +1,7 @@
 """`modelfleet rollout preview`: the film of a change, from files."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 from builders import accelerator_class, manual, merged
 from cli_tables import Captured
 from modelfleet.cli.main import main
-from modelfleet.core.stage import Stage
+from modelfleet.core.stage import START, Stage
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -66,7 +67,8 @@ def saved(replicas: int, nodes: int) -> dict[str, Any]:
         }
         for index in range(nodes)
     }
-    stage = Stage(manual(replicas, engine={"image": "image:1"}), {"cpu": accelerator_class()}, of)
+    began = START - timedelta(days=1)  # they have served for long
+    stage = Stage(manual(replicas, engine={"image": "image:1"}), {"cpu": accelerator_class()}, of, now=began)
     for _ in range(6):
         stage.happen(stage.reconcile().wake_after_s)
     other = {"kind": "Pod", "metadata": {"name": "other", "namespace": "team"}, "spec": {"nodeName": "node-0"}}

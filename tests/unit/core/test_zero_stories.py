@@ -76,6 +76,20 @@ def test_the_story_is_told_without_a_gap_and_wakes_as_many_as_wait() -> None:
     assert len(site.created) == 1 + 3
 
 
+def test_from_zero_until_the_activators_leave_it_is_ready() -> None:
+    site = at_zero()
+    site.hold("a1", 1)
+    said = []
+    for _ in range(60):
+        ready = condition(site.look().status, "Ready")
+        said.append(ready[:2])
+        if site.serving() and SLICE not in site.objects:
+            break
+        site.tick(2)
+    assert {status for status, _ in said} == {"True"}, said
+    assert [reason for _, reason in said][-1] == "Serving"
+
+
 @pytest.mark.parametrize("kill", KILLS, ids=lambda kill: f"look {kill[0]}, after {kill[1]} writes")
 def test_an_operator_killed_between_any_two_writes_loses_nothing_and_wakes_nothing_twice(kill: tuple[int, int]) -> None:
     looks = 0
