@@ -173,7 +173,7 @@ bench-planner: setup ## how far the planner is from measurements; writes build/b
 	@PYTHONPATH=tests $(PY) -m benchmarks.planner
 
 .PHONY: bench-autoscaler
-bench-autoscaler: setup ## scaling policies on traces, SIZE=small (minutes) or full (hours); docs/benchmarks.md
+bench-autoscaler: setup ## scaling policies on traces, SIZE=small (an hour) or full (hours); docs/benchmarks.md
 	@PYTHONPATH=tests $(PY) -m benchmarks.autoscaler $(or $(SIZE),small)
 
 .PHONY: bench-engine-model

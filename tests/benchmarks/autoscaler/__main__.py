@@ -1,7 +1,7 @@
 """`make bench-autoscaler`: scaling policies on traces and shapes, as share and accelerator-hours at equal share.
 
-Each case is what `modelfleet simulate --policy all -o json` prints, so that anyone can ask the same by hand. SIZE=small
-runs four of them with one seed (minutes), SIZE=full all of them with two (hours; what was run before is used again,
+Each case is what `modelfleet simulate --policy all -o json` prints, so that anyone can ask the same by hand, with two
+seeds. SIZE=small runs four of them (most of an hour), SIZE=full all of them (hours; what was run before is used again,
 see kept.py). Writes build/bench/autoscaler.json and the autoscaler's section of docs/benchmarks.md.
 """
 
@@ -66,7 +66,7 @@ def cases(size: str) -> tuple[list[Case], int]:
             Case(name="CODE", flags=CODE, cold_start="180s"),
             Case(name="bursts of a minute from 4 to 16 requests a second, each 600 s", flags=BURST, cold_start="180s"),
             Case(name="sine of 5 to 45 requests a second, 600 s, for half an hour", flags=half, cold_start="180s"),
-        ], 1
+        ], 2
     if size == "full":
         named = {
             "CONV, twice the rate": CONV,
