@@ -30,7 +30,7 @@ MEANING = {
     ConditionType.AVAILABLE: "At least minReplicas replicas serve.",
     ConditionType.PROGRESSING: "The operator is moving the cluster towards the spec.",
     ConditionType.READY: (
-        "A request sent now would be answered: Accepted, Planned, Available (the reason is theirs), and nodes know."
+        "A request sent now would be answered: Accepted, Planned, Available (its reason is theirs), and nodes know."
     ),
     ConditionType.OBJECTIVES_MET: "A request sent now would be answered within the promise.",
 }

@@ -1,7 +1,7 @@
 """Every reason that a condition can have: what it means, what to do. Those of scaling and events are in told.py. Pure.
 
 docs/conditions.md is generated from here. A reason is never renamed and never reused. Ready repeats the reason of the
-first of Accepted, Planned and Available that is not True, so it is not listed for each.
+first of Accepted, Planned and Available that is not True, so it is not listed for each; only Announced is its own.
 """
 
 from modelfleet.api import promise_reasons as promise

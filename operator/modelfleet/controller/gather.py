@@ -1,7 +1,7 @@
 """One fresh snapshot of a ModelDeployment's world, whole or not at all. I/O: reads only."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -22,6 +22,7 @@ from modelfleet.controller.triggers import Key
 from modelfleet.core import raw
 from modelfleet.core.intent import plans_anew
 from modelfleet.core.measured import measured_part
+from modelfleet.core.pods import says_ready
 from modelfleet.core.profiling import has_steps
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.snapshot import Inventory, Raw, Settings, World
@@ -52,6 +53,7 @@ class Gatherer:
         self._told: dict[Key, tuple[str, float]] = {}
         self._profiled_s: dict[Key, float] = {}
         self._not_serving_since: dict[Key, dict[str, float]] = {}
+        self._serving_since: dict[Key, dict[str, float]] = {}
         self._taken: dict[Key, set[tuple[str, str]]] = {}
         self._refused: dict[Key, str] = {}
         self._pods: dict[Key, set[str]] = {}
@@ -83,7 +85,8 @@ class Gatherer:
             budgets=budgets,
             policies=policies,
             taken=await self._read_taken(key),
-            not_serving_s=self._not_serving(key, pods),
+            not_serving_s=_since(self._not_serving_since, key, (raw.uid(pod) for pod in pods if not _is_behind(pod))),
+            serving_s=_since(self._serving_since, key, map(raw.uid, filter(says_ready, filter(_is_behind, pods)))),
             samples=self._samples(key, deployment, pods),
             told_s=self._told_s(key, deployment),
             quotas=await self._quotas.of(key.namespace, deployment) if self._book is not None else (),
@@ -118,6 +121,7 @@ class Gatherer:
         self._uids.pop(key, None)
         self._refused.pop(key, None)
         self._not_serving_since.pop(key, None)
+        self._serving_since.pop(key, None)
         self._taken.pop(key, None)
         self._pods.pop(key, None)
         self._told.pop(key, None)
@@ -173,16 +177,21 @@ class Gatherer:
             self._told[key] = (stands, now if before is not None else -inf)
         return now - self._told[key][1]
 
-    def _not_serving(self, key: Key, pods: tuple[Raw, ...]) -> dict[str, float]:
-        now = asyncio.get_running_loop().time()
-        before = self._not_serving_since.get(key, {})
-        off = [p["metadata"]["uid"] for p in pods if p["metadata"]["labels"].get(names.SERVING_LABEL) != "true"]
-        since = {uid: before.get(uid, now) for uid in off}
-        if since:
-            self._not_serving_since[key] = since
-        else:
-            self._not_serving_since.pop(key, None)
-        return {uid: now - start for uid, start in since.items()}
+
+def _since(known: dict[Key, dict[str, float]], key: Key, uids: Iterable[str]) -> dict[str, float]:
+    """For how long each of these has been seen in a row; `known` remembers since when, and no others of the key."""
+    now_s, before = asyncio.get_running_loop().time(), known.get(key, {})
+    since_s = {uid: before.get(uid, now_s) for uid in uids}
+    if since_s:
+        known[key] = since_s
+    else:
+        known.pop(key, None)
+    return {uid: now_s - each for uid, each in since_s.items()}
+
+
+def _is_behind(pod: Raw) -> bool:
+    """The label that the Service selects is on."""
+    return raw.mapping(pod, "metadata", "labels").get(names.SERVING_LABEL) == "true"
 
 
 def _of(key: Key) -> str:

@@ -81,7 +81,7 @@ def view(pod: Any, deployment: str) -> PodView:
     phase = raw.text(pod, "status", "phase")
     finished = phase in ("Failed", "Succeeded")
     terminating = raw.at(pod, "metadata", "deletionTimestamp") is not None
-    ready = not finished and not terminating and _condition(pod, "Ready").get("status") == "True"
+    ready = not finished and not terminating and says_ready(pod)
     node = raw.text(pod, "spec", "nodeName")
     placed = bool(node)
     scheduled = _condition(pod, "PodScheduled")
@@ -119,6 +119,11 @@ def view(pod: Any, deployment: str) -> PodView:
         was_ready=not ready and _was_ready(pod),
         restarted=raw.integer(worker_status(pod), "restartCount") > 0,
     )
+
+
+def says_ready(pod: Any) -> bool:
+    """Its kubelet says that it is Ready."""
+    return _condition(pod, "Ready").get("status") == "True"
 
 
 def elapsed_s(since: datetime | None, now: datetime) -> float:

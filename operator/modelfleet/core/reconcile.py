@@ -317,9 +317,10 @@ def _wake_after_s(s: Situation, scaling: Scaling | None, handshake: Handshake) -
     look = (LEFT_OVER_S if s.only_left_overs else LOOK_AGAIN_S) if s.taken else None
     nodes = NODES_S if s.intent.planned.reason is Reason.INFEASIBLE else None
     deadline = s.course.wake_after_s if s.course else None
-    numbers = (scaling.wake_after_s if scaling else None, until_stuck_s(s.fleet, s.world.now), s.unheard_s or None)
+    pods = (until_stuck_s(s.fleet, s.world.now), s.unheard_s or None)
     steps = (s.step.wake_after_s, s.intent.wake_after_s, s.life.wake_after_s, handshake.wake_after_s)
-    return min((time for time in (*steps, *numbers, look, nodes, deadline) if time is not None), default=None)
+    numbers = scaling.wake_after_s if scaling else None
+    return min((time for time in (*steps, *pods, numbers, look, nodes, deadline) if time is not None), default=None)
 
 
 def _sooner(*times_s: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 
 from modelfleet.api import names
 from modelfleet.api.modeldeployment import ScalingMode
@@ -19,7 +20,7 @@ from modelfleet.core.groups import Replica
 from modelfleet.core.intent import Intent
 from modelfleet.core.mix import Mix, mix_of
 from modelfleet.core.placing import Placing
-from modelfleet.core.pods import elapsed_s
+from modelfleet.core.pods import PodView, elapsed_s
 from modelfleet.core.revisions import Revision
 from modelfleet.core.rollout import Step
 from modelfleet.core.scaling.zero import Slice, Zero
@@ -109,22 +110,34 @@ class Situation:
 
     @cached_property
     def unheard_s(self) -> float:
-        """Seconds until nodes send requests to what serves: its Service needs the propagation time to reach them. 0
-        once one replica has been Ready for as long, and while one that leaves, or activators, still take what arrives.
-        """
-        since = [each.leader.ready_since for each in self.serving if each.leader is not None]
-        held = self.zero is not None and bool(self.world.slices) and self.zero.slice is not Slice.DROP
-        if not since or held or any(map(self._takes_arrivals, self.draining)):
+        """Seconds until nodes send requests to what serves: its Service needs the propagation time to reach them from
+        when the first replica is Ready. 0 where one that leaves, or activators, take what arrives for as long."""
+        pods = [each.leader for each in self.serving if each.leader is not None]
+        if not pods or self._held:
             return 0.0
-        return max(0.0, self.world.settings.propagation_s - max(elapsed_s(at, self.world.now) for at in since))
+        known_s = max(max(elapsed_s(pod.ready_since, self.world.now), self._seen_s(pod)) for pod in pods)
+        rest_s = self.world.settings.propagation_s - known_s
+        covered_s = max(map(self._takes_s, self.draining), default=0.0)
+        return rest_s if rest_s > covered_s else 0.0
 
-    def _takes_arrivals(self, leaving: Replica) -> bool:
-        """It is out of its Service, or asked to end, for less than the propagation time."""
+    def _seen_s(self, pod: PodView) -> float:
+        """For how long this process has seen it serve: the clock of its node may be another."""
+        return self.world.serving_s.get(pod.uid, 0.0)
+
+    @property
+    def _held(self) -> bool:
+        """Activators are behind the Service, and stay."""
+        listed = any(True for each in self.world.slices for _ in raw.items(each, "endpoints"))
+        return self.zero is not None and listed and self.zero.slice is not Slice.DROP
+
+    def _takes_s(self, leaving: Replica) -> float:
+        """For how long it takes what arrives: infinite where it is out of the Service, for it is deleted only once the
+        nodes know (drain.py); the rest of the propagation time where it was asked to end."""
         pod = leaving.leader
         if pod is None or pod.end_by is None:
-            return leaving.ready
+            return inf if leaving.ready else 0.0
         asked_s = pod.grace_s - (pod.end_by - self.world.now).total_seconds()
-        return pod.was_ready and asked_s < self.world.settings.propagation_s
+        return self.world.settings.propagation_s - asked_s if pod.was_ready else 0.0
 
     @cached_property
     def draining(self) -> tuple[Replica, ...]:

@@ -48,9 +48,10 @@ class World:
     `config_maps`, `services`, `jobs`, `budgets` and `policies` are listed by our deployment label, pods of our Jobs
     among the pods. `taken` are objects that hold a child's name without being in those lists (a foreign owner, or a
     child that lost its label), by (kind, name). `not_serving_s` says for how long (monotonic, this process) a pod's
-    serving label has been off, by pod uid. `refused` is what the API server said when it last refused one of our writes
-    (a quota, a policy), empty once everything was written. `samples` is what was measured of its workers; None where
-    nothing is measured (a preview). `told_s` says for how long the measured part of the status has been as it is.
+    serving label has been off, by pod uid, and `serving_s` for how long it has been on and the pod Ready. `refused` is
+    what the API server said when it last refused one of our writes (a quota, a policy), empty once everything was
+    written. `samples` is what was measured of its workers; None where nothing is measured (a preview). `told_s` says
+    for how long the measured part of the status has been as it is.
 
     `scaling` is what this process remembers of decisions about the number of replicas; None: nothing yet. `quotas` are
     the namespace's ResourceQuotas, where samples decide the number, and `grants` the replicas that this model leaves to
@@ -80,6 +81,7 @@ class World:
     unread: str = "the nodes and pods of the cluster are not all read yet"
     taken: Mapping[tuple[str, str], Raw] = field(default_factory=dict)
     not_serving_s: Mapping[str, float] = field(default_factory=dict)
+    serving_s: Mapping[str, float] = field(default_factory=dict)
     samples: Samples | None = None
     slices: tuple[Raw, ...] = ()
     activator: Answer | None = None

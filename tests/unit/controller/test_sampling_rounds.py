@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 
@@ -84,16 +84,53 @@ async def test_more_than_can_be_read_in_an_interval_get_a_longer_one():
     assert Counter(int(at_s - 1000) // 5 for at_s, _ in pages.began) == {0: 5000, 1: 5000, 2: 5000}
 
 
+def pauses(pages: Pages, uid: str = "uid-0") -> list[int]:
+    """The seconds between the looks at a pod."""
+    return [round(b - a) for a, b in pairwise(at_s for at_s, each in pages.began if each == uid)]
+
+
 async def test_one_that_goes_on_failing_is_read_less_often_until_it_answers():
     pages = Pages()
     reading_it = asyncio.create_task(Direct(book_of(1), pages, 5.0).run())
     await asyncio.sleep(149)
+    failing = pauses(pages)
+    assert failing[:4] == [5, 5, 5, 10]
+    assert set(failing[5:]) == {20}
     pages.answer = (0,)
     await asyncio.sleep(60)
     reading_it.cancel()
-    began = [at_s for at_s, _ in pages.began]
-    assert [round(b - a) for a, b in pairwise(began)][:8] == [5, 5, 5, 10, 20, 30, 30, 30]
-    assert {round(b - a) for a, b in pairwise(began) if a > 1150} == {5}
+    assert set(pauses(pages)[-6:]) == {5}
+
+
+async def test_those_that_fail_together_are_not_read_together():
+    pages = Pages()
+    await run_for(200, Direct(book_of(400), pages, 5.0).run())
+    rounds = Counter(int(at_s - 1000) // 5 for at_s, _ in pages.began)
+    assert {rounds[number] for number in range(4)} == {400}
+    assert max(rounds[number] for number in range(12, 40)) < 150
+
+
+async def test_one_that_was_read_before_is_missed_and_one_that_gets_ready_is_read_at_once():
+    pages, book = Pages(answer=(0,)), book_of(2)
+    reading_them = asyncio.create_task(Direct(book, pages, 5.0).run())
+    await asyncio.sleep(30)
+    pages.answer = ()
+    await asyncio.sleep(100)
+    assert set(pauses(pages)) == {5, 10}
+    assert max(pauses(pages, "uid-1")) == 20
+    looked = [at_s for at_s, uid in pages.began if uid == "uid-1"][-1]
+    await asyncio.sleep(looked + 20 - asyncio.get_running_loop().time())  # it is read then, and left alone
+    await asyncio.sleep(3)
+    book.follow(KEY, [worker(0), replace(worker(1), ready=False)])
+    await asyncio.sleep(10)
+    reading_them.cancel()
+    assert pauses(pages, "uid-1")[-1] == 10  # the round after the next: that had begun
+
+
+async def test_no_pause_is_longer_than_twenty_seconds_or_an_interval():
+    pages = Pages()
+    await run_for(1000, Direct(book_of(1), pages, 60.0).run())
+    assert set(pauses(pages)) == {60}
 
 
 async def test_never_more_are_read_at_a_time_than_there_are_connections():

@@ -1,10 +1,12 @@
 """Ready means that a request sent now would be answered: also by nodes that must first learn where to send it."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from builders import START, Fleet, Raw, condition, manual
+from modelfleet.core.reconcile import plan
 from modelfleet.core.snapshot import Settings
 
 PROPAGATION_S = Settings(worker_image="worker").propagation_s
@@ -54,11 +56,21 @@ def test_one_that_nodes_know_is_enough() -> None:
     assert condition(fleet.reconcile().status, "Ready")[0] == "True"
 
 
-@pytest.mark.parametrize(("asked_s", "status"), [(1.0, "True"), (PROPAGATION_S + 1, "False")])
-def test_one_that_was_just_asked_to_end_still_takes_what_arrives(asked_s: float, status: str) -> None:
-    fleet = serving(0.0, replicas=2)
+@pytest.mark.parametrize(("asked_s", "status"), [(1.0, "True"), (3.0, "False"), (PROPAGATION_S + 1, "False")])
+def test_one_that_was_asked_to_end_takes_what_arrives_for_so_long(asked_s: float, status: str) -> None:
+    fleet = serving(2.0, replicas=2)
     old = next(iter(fleet.pods().values()))
     turned(fleet, old, 60.0)
     by = fleet.now + timedelta(seconds=330 - asked_s)
     old["metadata"] |= {"deletionTimestamp": by.isoformat(), "deletionGracePeriodSeconds": 330}
-    assert condition(fleet.reconcile().status, "Ready")[0] == status
+    outcome = fleet.reconcile()
+    assert condition(outcome.status, "Ready")[0] == status
+    assert (outcome.wake_after_s == PROPAGATION_S - 2.0) == (status == "False")
+
+
+@pytest.mark.parametrize("ready_s", [0.0, -30.0, -3600.0])
+def test_what_was_seen_to_serve_for_long_is_known_whatever_a_clock_says(ready_s: float) -> None:
+    fleet = serving(ready_s)
+    (pod,) = fleet.pods().values()
+    seen = replace(fleet.world(), serving_s={pod["metadata"]["uid"]: 60.0})
+    assert condition(plan(seen).status, "Ready")[0] == "True"

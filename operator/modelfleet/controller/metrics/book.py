@@ -110,6 +110,12 @@ class Book:
         at_s = series.pod.steps_at_s if series is not None else None
         return at_s is None or self._now() - at_s >= STEPS_S
 
+    def was_read(self, uid: str) -> bool:
+        """Whether a pod said something within the window."""
+        key = self._keys.get(uid)
+        pod = self._entries[key].series[uid].pod if key is not None else None
+        return pod is not None and bool(pod.readings) and self._now() - pod.readings[-1].at_s < WINDOW_S
+
     def read_plainly(self, uid: str) -> tuple[Reading, ...]:
         """A pod's readings as its pages had them; none where a restart of its processes was joined over."""
         key = self._keys.get(uid)

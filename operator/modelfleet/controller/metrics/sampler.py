@@ -22,6 +22,7 @@ from modelfleet.controller.metrics.vector import Page
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
+from modelfleet.core.scaling.phase import phase
 from modelfleet.core.scaling.step_samples import STEPS_S
 
 _log = logging.getLogger(__name__)
@@ -34,12 +35,13 @@ WAKES_PER_S = 10.0
 turn of each comes every 100 s."""
 
 READS_PER_S = 1000.0
-"""So many pods are read a second at most: each takes some 0.6 ms of the thread that decides, too."""
+"""So many pods are read a second on average: each takes some 0.6 ms of the thread that decides, too."""
 
-FAILS = 3
+FAILS = 4
 """A pod that could not be read so often in a row is read less often from then on."""
 
-_LONGEST_PAUSE = 6  # intervals until one that goes on failing is read again
+_PAUSE_ROUNDS, _PAUSE_S = 4, 20.0  # until one that goes on failing is read again, at most
+_LOST_ROUNDS = 2  # the same of one that was read before: it may be back any moment, and it is missed
 _ASKED_AT_LEAST = 100
 """Keys that may be asked at one step; one of ten pods takes 0.05 ms."""
 _TELL_S = 60.0
@@ -66,13 +68,13 @@ class Tally:
 
 
 class Direct:
-    """Reads every worker from itself, once an interval."""
+    """Reads every worker from itself, once an interval while it answers."""
 
     def __init__(self, book: Book, pages: Pages, interval_s: float, tally: Tally | None = None) -> None:
         self._book, self._pages, self._interval_s = book, pages, interval_s
         self.tally = tally or Tally()
         self._exposition = Exposition()
-        self._fails: dict[str, tuple[int, float]] = {}  # by uid: how often in a row, and until when it is left alone
+        self._fails: dict[Worker, tuple[int, float]] = {}  # how often in a row, and until when it is left alone
         self._began_s = self._lasts_s = 0.0  # the round
         self._told_s = -_TELL_S
 
@@ -87,8 +89,8 @@ class Direct:
         self._began_s, self._lasts_s = began_s, span_s = now(), self._span_s()
         workers = {each.uid: each for each in self._book.workers}
         self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in workers}
-        self._fails = {uid: known for uid, known in self._fails.items() if uid in workers}
-        asked = (uid for uid in workers if uid not in self._fails or self._fails[uid][1] <= began_s)
+        self._fails = {each: self._fails[each] for each in workers.values() if each in self._fails}
+        asked = (uid for uid, each in workers.items() if self._fails.get(each, (0, began_s))[1] <= began_s)
         due = sorted((_place(uid) * span_s, uid) for uid in asked)
         waiting = iter(due)
         readers = min(CONNECTIONS, len(due))
@@ -125,18 +127,29 @@ class Direct:
         if why is None:
             self.tally.read += 1
             self.tally.failures.pop(worker.uid, None)
-            self._fails.pop(worker.uid, None)
+            self._fails.pop(worker, None)
         else:
             self.tally.failed += 1
             self.tally.failures[worker.uid] = why
-            self._fails[worker.uid] = self._failed(worker.uid)
+            self._fails[worker] = self._failed(worker)
 
-    def _failed(self, uid: str) -> tuple[int, float]:
-        """How often a pod could not be read in a row, and until when it is left alone: for twice as many rounds each
-        time from FAILS on."""
-        count = min(self._fails.get(uid, (0, 0.0))[0] + 1, FAILS + _LONGEST_PAUSE)
-        rounds = min(2 ** max(0, count - FAILS), _LONGEST_PAUSE)
-        return count, self._began_s + (rounds - 0.5) * self._lasts_s
+    def _failed(self, worker: Worker) -> tuple[int, float]:
+        """How often it could not be read in a row, and until when it is left alone:
+
+        | | rounds |
+        | --- | --- |
+        | fewer times than FAILS | 1 |
+        | so often, or it was read before | 2 |
+        | once more | 1 to 4, by its uid: those that fail together are not all read in the same round from then on |
+        | still more often | 4 |
+        """
+        count = min(self._fails.get(worker, (0, 0.0))[0] + 1, FAILS + 2)
+        rounds = 1
+        if count >= FAILS:
+            later = _PAUSE_ROUNDS if count > FAILS + 1 else 1 + phase(worker.uid, _PAUSE_ROUNDS)
+            rounds = _LOST_ROUNDS if count == FAILS or self._book.was_read(worker.uid) else later
+        most = int(_PAUSE_S / self._lasts_s) if self._lasts_s else 1
+        return count, self._began_s + (max(1, min(rounds, most)) - 0.5) * self._lasts_s
 
     def _tell(self, workers: Sequence[Worker]) -> None:
         """A line for all that could not be read, seldom: a node that is away takes many with it."""

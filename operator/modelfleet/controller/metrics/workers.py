@@ -10,12 +10,13 @@ from modelfleet.core.snapshot import Raw
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """A pod to read. `host` is its address as a URL has it."""
+    """A pod to read. `host` is its address as a URL has it; one that is not `ready` may have no page yet."""
 
     uid: str
     name: str
     revision: str
     host: str
+    ready: bool = True
 
 
 def workers(pods: Iterable[Raw], deployment: str, uid: str) -> tuple[Worker, ...]:
@@ -29,5 +30,5 @@ def workers(pods: Iterable[Raw], deployment: str, uid: str) -> tuple[Worker, ...
         if seen.revision is None or seen.rank or seen.finished or not address:
             continue
         host = f"[{address}]" if ":" in address else address
-        found.append(Worker(uid=seen.uid, name=seen.name, revision=seen.revision, host=host))
+        found.append(Worker(uid=seen.uid, name=seen.name, revision=seen.revision, host=host, ready=seen.ready))
     return tuple(found)
