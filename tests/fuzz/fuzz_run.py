@@ -29,6 +29,7 @@ from modelfleet.core.snapshot import World
 SPARE_ROUNDS = 12
 """Rounds that a world may take to become quiet, beside one for each object in it."""
 
+AGE_S = 60.0  # of a world when it is looked at first
 IDLE_ROUNDS = 2
 """So many in a row without a write are quiet: what waits for a time is looked at when that has come."""
 
@@ -108,8 +109,9 @@ class Bench:
         )
 
     def now(self) -> datetime:
-        """This operator's clock, which may be far from the cluster's."""
-        return START + timedelta(seconds=self._case.skew_s + round(self._loop.time() - self._begun_s, 3))
+        """This operator's clock, which may be far from the cluster's; the world has stood for a while."""
+        stood_s = AGE_S + round(self._loop.time() - self._begun_s, 3)
+        return START + timedelta(seconds=self._case.skew_s + stood_s)
 
     def decide(self, world: World) -> Outcome:
         """The real decision, and the promises about it."""
