@@ -88,7 +88,9 @@ class Story:
     def drain_node(self, _: int) -> None:
         """`kubectl drain` of a node with a replica; afterwards it takes pods again."""
         node = self.site.pods(self.name)[0]["spec"]["nodeName"]
-        drain = ("drain", node, "--pod-selector=modelfleet.dev/role=serve", "--delete-emptydir-data", "--timeout=300s")
+        # One after the other is replaced before it may be evicted, and each takes a start of the engine.
+        drain = ("drain", node, "--pod-selector=modelfleet.dev/role=serve", "--delete-emptydir-data")
+        drain = (*drain, f"--timeout={self.settles_s:.0f}s")
         try:
             done = self.site.cluster.kubectl(*drain)
             assert done.returncode == 0, done.stderr
