@@ -12,6 +12,7 @@ import stand_in_installation
 from site_under_test import Site
 
 from cluster_fixtures import own_cluster
+from modelfleet.api import names
 from modelfleet_local import Options, fleet
 from modelfleet_local.cluster import Cluster
 from modelfleet_local.node import NodeShape
@@ -38,6 +39,8 @@ OBJECTIVE = {
 }
 SLOW_CLASS = {"memory": "2Gi", "memoryBandwidth": "400M", "compute": {"bf16": "2G"}}
 """Facts of a machine on which one replica is predicted to bear some 4 requests a second: the stand-in bears more."""
+SLOWER_CLASS = {"memory": "2Gi", "memoryBandwidth": "150M", "compute": {"bf16": "150M"}}
+"""The same for the tiny model, which is smaller. vLLM bears more on this machine."""
 GOOD_S = 3.0
 
 
@@ -60,16 +63,15 @@ def scaled_site(
         stand_in_installation.install(folder / "engine")
         fleet.apply(cluster, fleet.claimed_folder(made.namespace, "stand-in", folder / "engine"))
         fleet.apply(cluster, fleet.claimed_folder(made.namespace, "shelf", folder / "models"))
-        stored = made.read("accel", "cpu")["spec"]
-        made.apply(
-            {
-                "apiVersion": "modelfleet.dev/v1alpha1",
-                "kind": "AcceleratorClass",
-                "metadata": {"name": "slow-cpu"},
-                "spec": {**stored, **SLOW_CLASS},
-            }
-        )
+        slow_class(made, "slow-cpu", SLOW_CLASS)
         yield made
+
+
+def slow_class(site: Site, name: str, facts: Mapping[str, Any]) -> None:
+    """A class of the same nodes as `cpu` with other facts."""
+    stored = site.read("accel", "cpu")["spec"]
+    kind = {"apiVersion": names.API_VERSION, "kind": names.CLASS_KIND, "metadata": {"name": name}}
+    site.apply({**kind, "spec": {**stored, **facts}})
 
 
 def deployment(site: Site) -> dict[str, Any]:
@@ -87,13 +89,13 @@ def deployment(site: Site) -> dict[str, Any]:
 class Watched:
     """The story's load and what the object says meanwhile."""
 
-    def __init__(self, site: Site) -> None:
-        self.site, self.began_s, self.seen = site, time.monotonic(), list[tuple[int, str]]()
+    def __init__(self, site: Site, name: str = NAME) -> None:
+        self.site, self.name, self.began_s, self.seen = site, name, time.monotonic(), list[tuple[int, str]]()
         script = Path(__file__).with_name("rate_client.py")
-        url = f"http://{site.address(NAME)}/v1/chat/completions"
-        argv = site.cluster.client_argv(script, url, NAME, str(GOOD_S))
+        url = f"http://{site.address(name)}/v1/chat/completions"
+        argv = site.cluster.client_argv(script, url, name, str(GOOD_S))
         self.client = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        pool = site.read("mdep", NAME)["status"]["plan"]["pools"][0]
+        pool = site.read("mdep", name)["status"]["plan"]["pools"][0]
         self.knee_rps = float(pool["predicted"]["kneeRequestsPerSecond"])
 
     def load(self, knees: float) -> None:
@@ -105,7 +107,7 @@ class Watched:
 
     def look(self) -> dict[str, Any]:
         """status.scaling.lastDecision; each change of it is printed."""
-        status = self.site.read("mdep", NAME)["status"]
+        status = self.site.read("mdep", self.name)["status"]
         decision: dict[str, Any] = status["scaling"]["lastDecision"]
         if not self.seen or self.seen[-1] != (decision["to"], decision["reason"]):
             self.seen.append((decision["to"], decision["reason"]))
@@ -121,7 +123,7 @@ class Watched:
 
         def there() -> bool:
             decided = int(self.look()["to"])
-            serving = int(self.site.read("mdep", NAME)["status"].get("readyReplicas", 0))
+            serving = int(self.site.read("mdep", self.name)["status"].get("readyReplicas", 0))
             return least <= decided <= most and least <= serving <= most
 
         self.site.wait(what, there, timeout_s)

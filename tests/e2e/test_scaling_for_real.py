@@ -1,7 +1,8 @@
-"""The number of replicas follows a real load on a real kubelet, over the stand-in engine; `make e2e-scaling`.
+"""The number of replicas follows a real load on a real kubelet; `make e2e-scaling`.
 
-One story in order: a step up, a burst in which the operator is restarted, a replica whose engine is stopped in bursts,
-and the decay to the minimum. The load is a client's in the cluster's network. Prints the way of the number.
+A long story over the stand-in engine, in order: a step up, a burst in which the operator is restarted, a replica whose
+engine is stopped in bursts, and the decay to the minimum. A short one over vLLM: from one engine to two and back. The
+load is a client's in the cluster's network. Prints the way of the number.
 """
 
 import time
@@ -9,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scaling_story import GOOD_S, NAME, Watched, deployment, scaled_site
+from scaling_story import GOOD_S, NAME, OBJECTIVE, SLOWER_CLASS, Watched, deployment, scaled_site, slow_class
 from site_under_test import Site
 
-from modelfleet_local import fleet
+from modelfleet_local import engine, fleet
+from modelfleet_local.paths import cache_dir
 
 pytestmark = [pytest.mark.thorough]
 
@@ -76,3 +78,31 @@ def test_the_number_follows_the_load_names_a_slow_replica_and_survives_a_restart
     seen = story.end()
     print(f"the client: {seen['answered']} answered, {seen['good']} within {GOOD_S} s, {seen['failed'][:3]} failed")
     assert seen["failed"] == []
+
+
+@pytest.mark.engine
+def test_a_step_is_served_by_two_real_engines_and_one_goes_again(site: Site) -> None:
+    site.kubectl("delete", "mdep", NAME, "--ignore-not-found")
+    folders = {
+        fleet.MODEL_CLAIM: engine.require_model(cache_dir()),
+        fleet.ENGINE_CLAIM: engine.require_engine(cache_dir()),
+    }
+    for claim, folder in folders.items():
+        fleet.apply(site.cluster, fleet.claimed_folder(site.namespace, claim, folder))
+    slow_class(site, "slower-cpu", SLOWER_CLASS)
+    site.apply(site.deployment("chat", objectives=[OBJECTIVE], accelerators={"classes": ["slower-cpu"]}))
+    site.wait_for("chat", "Progressing", "False", "Settled", timeout_s=600)
+    story = Watched(site, "chat")
+    story.load(0.4)
+    time.sleep(45)
+    assert int(story.look()["to"]) == 1
+    story.load(1.6)
+    story.until("two engines serve", 2, 2, 600)
+    time.sleep(60)
+    assert site.condition("chat", "Ready")["status"] == "True"
+    story.load(0.1)
+    story.until("the minimum", 1, 1, 1200)
+    seen = story.end()
+    print(f"the client: {seen['answered']} answered, {seen['good']} within {GOOD_S} s, {seen['failed'][:3]} failed")
+    assert seen["failed"] == []
+    assert seen["good"] >= 0.9 * seen["answered"]
