@@ -1,7 +1,8 @@
 """The number of replicas follows a real load on a real kubelet; `make e2e-scaling`.
 
 A long story over the stand-in engine, in order: a step up, a burst in which the operator is restarted, a replica whose
-engine is stopped in bursts, and the decay to the minimum. A short one over vLLM: from one engine to two. The load is a client's in the cluster's network. Prints the way of the number.
+engine is stopped in bursts, and the decay to the minimum. A short one over vLLM: from one engine to two. The load is a
+client's in the cluster's network. Prints the way of the number.
 """
 
 import time
