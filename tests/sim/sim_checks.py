@@ -129,7 +129,8 @@ def _too_many(before: Seen, now: Seen, outcome: Outcome, wanted: int) -> Iterato
     later = {name: pool.plan for name, pool in by_pool(now.known.values()).items() if name not in now.known}
     made = {each.uid for each in are} - {each.uid for each in were}
     held = sum(_accelerators(now, each) for each in are)
-    if bound is not None and held > bound and any(each.pool in later and each.uid in made for each in are):
+    beside = max((_accelerators(now, each) for each in are), default=0) if replaced else 0
+    if bound is not None and held > bound + beside and any(each.pool in later and each.uid in made for each in are):
         yield f"a replica is made on a later class, and {held} accelerators are held where {bound} may be"
 
 
