@@ -190,7 +190,10 @@ def _choose(scene: Scene, old: list[Replica], current: list[Replica], ended: Seq
     """The way on the first class where one leads on; without old ones, the classes up to the one that has room."""
     outlook, stuck = scene.outlook, _without_node(scene, current) if old else None
     # Where `surge` is 0 none is made yet; one that leaves for it is to leave room.
-    asks = _to_make(scene, old, current, max(1, scene.surge)) > 0 if stuck is None else _is_in_vain(scene, stuck)
+    # One too many that leaves already is not that one.
+    makes = _to_make(scene, old, current, max(1, scene.surge)) > 0
+    asks = makes or (not scene.surge and bool(old) and len(current) < scene.replicas)
+    asks = asks if stuck is None else _is_in_vain(scene, stuck)
     easy, blocked = _ways(scene, old)
     if not (outlook.known and outlook.classes and asks):
         return _Choice(way=easy, classes=1 if outlook.classes else None)
