@@ -11,8 +11,7 @@ from sim_run import told_of
 RUNS, TOGETHER = 300, 20
 LEARNED = (9080, 1830, 3118)
 """Seeds whose soak found a fault. 9080: a revision's object is deleted while replicas of it stand on a later class.
-1830
-and 3118: without a surge another old one left though that made no room, where one too many was leaving already."""
+1830 and 3118: without a surge another old one left, which made no room, where one too many was leaving already."""
 
 
 @pytest.fixture(scope="module")
