@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import Fleet, accelerator_class, check_status, deployment, manual, world
@@ -171,11 +171,10 @@ def test_a_deployment_that_is_junk_is_answered(junk: dict[str, Any]) -> None:
 
 @given(seconds=st.integers(-(10**9), 10**9), refused=st.text(max_size=20))
 def test_time_alone_changes_no_status(seconds: float, refused: str) -> None:
-    """But for the moment in which nodes learn of the first replica."""
-    assume(not -61 <= seconds < 5)
+    """Of a fleet that was seen to serve for longer than nodes need to learn of it."""
     seen = FLEET.world()
-    later = seen.now + timedelta(seconds=seconds)
-    moved = replace(seen, now=later, refused=refused, not_serving_s={"nobody": float(seconds)})
+    later, served = seen.now + timedelta(seconds=seconds), {pod["metadata"]["uid"]: 60.0 for pod in seen.pods}
+    moved = replace(seen, now=later, refused=refused, not_serving_s={"nobody": float(seconds)}, serving_s=served)
     assert plan(moved).status == seen.deployment["status"]
 
 
