@@ -22,7 +22,7 @@ from modelfleet.controller.triggers import Key
 from modelfleet.core import raw
 from modelfleet.core.intent import plans_anew
 from modelfleet.core.measured import measured_part
-from modelfleet.core.pods import says_ready
+from modelfleet.core.pods import is_behind, says_ready
 from modelfleet.core.profiling import has_steps
 from modelfleet.core.scaling.samples import Samples
 from modelfleet.core.snapshot import Inventory, Raw, Settings, World
@@ -85,8 +85,8 @@ class Gatherer:
             budgets=budgets,
             policies=policies,
             taken=await self._read_taken(key),
-            not_serving_s=_since(self._not_serving_since, key, (raw.uid(pod) for pod in pods if not _is_behind(pod))),
-            serving_s=_since(self._serving_since, key, map(raw.uid, filter(says_ready, filter(_is_behind, pods)))),
+            not_serving_s=_since(self._not_serving_since, key, (raw.uid(pod) for pod in pods if not is_behind(pod))),
+            serving_s=_since(self._serving_since, key, map(raw.uid, filter(says_ready, filter(is_behind, pods)))),
             samples=self._samples(key, deployment, pods),
             told_s=self._told_s(key, deployment),
             quotas=await self._quotas.of(key.namespace, deployment) if self._book is not None else (),
@@ -187,11 +187,6 @@ def _since(known: dict[Key, dict[str, float]], key: Key, uids: Iterable[str]) ->
     else:
         known.pop(key, None)
     return {uid: now_s - each for uid, each in since_s.items()}
-
-
-def _is_behind(pod: Raw) -> bool:
-    """The label that the Service selects is on."""
-    return raw.mapping(pod, "metadata", "labels").get(names.SERVING_LABEL) == "true"
 
 
 def _of(key: Key) -> str:

@@ -7,12 +7,13 @@ key, so that a round costs the API server the same all the time. Either way they
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from modelfleet.controller.cluster import ApiError, Cluster
 from modelfleet.controller.queue import WorkQueue
 from modelfleet.controller.resources import DEPLOYMENTS
 from modelfleet.controller.triggers import Key
-from modelfleet.core.scaling.phase import phase
+from modelfleet.core.scaling.phase import share
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class Resync:
     async def _round(self, keys: Iterable[Key]) -> None:
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
-        for key in sorted(keys, key=_share):
-            await asyncio.sleep(began_s + _share(key) * self._interval_s - now_s())
+        for part, key in sorted(((share(str(each)), each) for each in keys), key=itemgetter(0)):
+            await asyncio.sleep(began_s + part * self._interval_s - now_s())
             self._queue.add(key, behind=True)
         await asyncio.sleep(began_s + self._interval_s - now_s())
 
@@ -59,8 +60,3 @@ class Resync:
                 continue
             listed = {Key(item["metadata"]["namespace"], item["metadata"]["name"]) for items in lists for item in items}
             return listed.union(self._queue.keys)
-
-
-def _share(key: Key) -> float:
-    """At which part of an interval a key's moment is, in [0, 1)."""
-    return phase(str(key), 2**32) / 2**32

@@ -95,7 +95,7 @@ def view(pod: Any, deployment: str) -> PodView:
         revision=revision,
         slot=slot,
         ready=ready,
-        serving=raw.mapping(pod, "metadata", "labels").get(names.SERVING_LABEL) == "true",
+        serving=is_behind(pod),
         terminating=terminating,
         finished=finished,
         placed=placed,
@@ -119,6 +119,11 @@ def view(pod: Any, deployment: str) -> PodView:
         was_ready=not ready and _was_ready(pod),
         restarted=raw.integer(worker_status(pod), "restartCount") > 0,
     )
+
+
+def is_behind(pod: Any) -> bool:
+    """The label that the Service selects is on."""
+    return raw.mapping(pod, "metadata", "labels").get(names.SERVING_LABEL) == "true"
 
 
 def says_ready(pod: Any) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil, inf
 from typing import Protocol
-from zlib import crc32
 
 from modelfleet.controller.metrics.book import Book
 from modelfleet.controller.metrics.exposition import Exposition
@@ -22,7 +21,7 @@ from modelfleet.controller.metrics.vector import Page
 from modelfleet.controller.metrics.workers import Worker
 from modelfleet.controller.triggers import Key, Triggers
 from modelfleet.core.scaling.page import PageError
-from modelfleet.core.scaling.phase import phase
+from modelfleet.core.scaling.phase import phase, share
 from modelfleet.core.scaling.step_samples import STEPS_S
 
 _log = logging.getLogger(__name__)
@@ -80,18 +79,17 @@ class Direct:
 
     async def run(self) -> None:
         """Rounds without end."""
-        while True:
-            await _timed(self.round, self._span_s(), self.tally)
+        await _rounds(self.round, lambda: self._lasts_s, self.tally)
 
     async def round(self) -> None:
         """Reads each worker that there is now, each at its place within the interval."""
         now = asyncio.get_running_loop().time
-        self._began_s, self._lasts_s = began_s, span_s = now(), self._span_s()
         workers = {each.uid: each for each in self._book.workers}
+        self._began_s, self._lasts_s = began_s, span_s = now(), self._span_s(len(workers))
         self.tally.failures = {uid: why for uid, why in self.tally.failures.items() if uid in workers}
         self._fails = {each: self._fails[each] for each in workers.values() if each in self._fails}
         asked = (uid for uid, each in workers.items() if self._fails.get(each, (0, began_s))[1] <= began_s)
-        due = sorted((_place(uid) * span_s, uid) for uid in asked)
+        due = sorted((share(uid) * 0.9 * span_s, uid) for uid in asked)
         waiting = iter(due)
         readers = min(CONNECTIONS, len(due))
 
@@ -106,9 +104,9 @@ class Direct:
         await asyncio.gather(*(reader() for _ in range(readers)))
         self._tell(tuple(workers.values()))
 
-    def _span_s(self) -> float:
-        """The interval for the pods that there are; 0 where there is none, and a round is as long as it takes."""
-        return max(self._interval_s, len(self._book.workers) / READS_PER_S) if self._interval_s else 0.0
+    def _span_s(self, workers: int) -> float:
+        """The interval for so many pods; 0 where there is none, and a round is as long as it takes."""
+        return max(self._interval_s, workers / READS_PER_S) if self._interval_s else 0.0
 
     async def read(self, worker: Worker) -> None:
         """One look at one worker; what it brings is in the book."""
@@ -161,11 +159,6 @@ class Direct:
             _log.info("%s of %s workers could not be read, the first %s", len(failed), len(workers), first)
 
 
-def _place(uid: str) -> float:
-    """Where in an interval a pod is read: 0 to 0.9 of it."""
-    return crc32(uid.encode()) / 2**32 * 0.9
-
-
 class Fleet(Protocol):
     """`prometheus.Prometheus`."""
 
@@ -185,8 +178,7 @@ class Indirect:
 
     async def run(self) -> None:
         """Rounds without end."""
-        while True:
-            await _timed(self.round, self._interval_s, self.tally)
+        await _rounds(self.round, lambda: self._interval_s, self.tally)
 
     async def round(self) -> None:
         """What the queries bring is in the book, and each worker that they do not bring has failed."""
@@ -246,13 +238,14 @@ class Indirect:
         self._trouble = trouble
 
 
-async def _timed(one: Callable[[], Awaitable[None]], interval_s: float, tally: Tally) -> None:
-    """One round, and what is left of the interval; one that takes longer is followed at once."""
+async def _rounds(one: Callable[[], Awaitable[None]], interval_s: Callable[[], float], tally: Tally) -> None:
+    """One round each interval, which is that of the round, without end; one that takes longer is followed at once."""
     now = asyncio.get_running_loop().time
-    began_s = now()
-    await one()
-    tally.round_s = now() - began_s
-    await asyncio.sleep(max(0.0, began_s + interval_s - now()))
+    while True:
+        began_s = now()
+        await one()
+        tally.round_s = now() - began_s
+        await asyncio.sleep(max(0.0, began_s + interval_s() - now()))
 
 
 def _newest(pages: Iterable[Page]) -> dict[str, Page]:
