@@ -211,6 +211,35 @@ def test_a_slow_replica_is_named_and_replaced_and_nothing_is_bought_for_it() -> 
     assert len(fleet.events("SlowReplica")) == 1
 
 
+def test_a_new_replica_that_is_slow_while_it_is_cold_is_not_replaced() -> None:
+    fleet = sampled(minReplicas=3)
+    fleet.run(600, _at(fleet, 1.5))
+    known = set(fleet.fleet.pods())
+    fleet.fleet.deployment["spec"]["scaling"] |= {"minReplicas": fleet.replicas + 1}
+    fleet.reconcile()
+    (cold,) = fleet.slow = set(fleet.fleet.pods()) - known
+
+    fleet.run(100)
+    fleet.slow = set()
+    fleet.run(600)
+
+    assert cold in fleet.fleet.pods()
+    assert not fleet.events("SlowReplica")
+
+
+def test_a_new_replica_that_stays_slow_is_replaced() -> None:
+    fleet = sampled(minReplicas=3)
+    fleet.run(600, _at(fleet, 1.5))
+    known = set(fleet.fleet.pods())
+    fleet.fleet.deployment["spec"]["scaling"] |= {"minReplicas": fleet.replicas + 1}
+    fleet.reconcile()
+    (slow,) = fleet.slow = set(fleet.fleet.pods()) - known
+
+    fleet.run(300)
+
+    assert slow not in fleet.fleet.pods()
+
+
 def test_replicas_that_are_slow_one_after_the_other_are_replaced_with_a_growing_pause() -> None:
     fleet = sampled(minReplicas=3)
     fleet.run(600, _at(fleet, 1.5))

@@ -39,7 +39,7 @@ READS_PER_S = 1000.0
 FAILS = 4
 """A pod that could not be read so often in a row is read less often from then on."""
 
-_PAUSE_ROUNDS, _PAUSE_S = 4, 20.0  # until one that goes on failing is read again, at most
+_PAUSE_ROUNDS, _PAUSE_S = 4, 60.0  # until one that goes on failing is read again, at most
 _LOST_ROUNDS = 2  # the same of one that was read before: it may be back any moment, and it is missed
 _ASKED_AT_LEAST = 100
 """Keys that may be asked at one step; one of ten pods takes 0.05 ms."""

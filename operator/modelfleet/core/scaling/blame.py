@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from modelfleet.core.scaling.interval import wilson
 from modelfleet.core.scaling.observed import Tally, grown
+from modelfleet.core.scaling.reading import STARTING
 from modelfleet.core.scaling.samples import PodSamples, Samples
 
 WINDOW_S = 120.0
@@ -17,6 +18,9 @@ WINDOW_S = 120.0
 
 LEAST = 10
 """A pod with fewer requests in the window is not judged."""
+
+WARM_S = 120.0
+"""An engine compiles, loads and fills things once, with its first requests: so long after them it is warm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +44,29 @@ def tally_of(
     return sum(tallies, Tally())
 
 
-def culprit(samples: Samples, serving: Iterable[str], promise: str, targets: Mapping[str, float]) -> Culprit | None:
+def warm_s(pod: PodSamples, at_s: float, promise: str, objectives: Iterable[str]) -> float:
+    """For how long a pod's engine has been warm; below 0: it is not yet."""
+    names, readings = tuple(objectives), pod.readings
+    last = next((i for i in range(len(readings) - 1, -1, -1) if readings[i].state == STARTING), None)
+    before = {name: readings[last].of(promise, name) if last is not None else None for name in names}
+    served = (
+        each.at_s
+        for each in readings[0 if last is None else last + 1 :]
+        if any(grown(before[name], each.of(promise, name)).ended for name in names)
+    )
+    return at_s - next(served, at_s) - WARM_S
+
+
+def culprit(
+    samples: Samples, serving: Iterable[str], promise: str, targets: Mapping[str, float], *, warm: bool = False
+) -> Culprit | None:
     """The serving pod that is to blame, the worst of them; None where none is. `targets` are the promised shares by
-    objective; the lowest of them counts, because a pod is judged over all of its requests."""
-    target = min(targets.values())
+    objective; the lowest of them counts, because a pod is judged over all of its requests, or of those of a `warm`
+    engine."""
+    target, at_s = min(targets.values()), samples.at_s
     pods = [samples.pods[uid] for uid in serving if uid in samples.pods]
-    done = {pod.uid: tally_of(pod, samples.at_s, promise, targets) for pod in pods}
+    windows_s = {pod.uid: min(WINDOW_S, warm_s(pod, at_s, promise, targets) if warm else WINDOW_S) for pod in pods}
+    done = {pod.uid: tally_of(pod, at_s, promise, targets, windows_s[pod.uid]) for pod in pods}
     total = sum(done.values(), Tally())
     found = []
     for pod in pods:

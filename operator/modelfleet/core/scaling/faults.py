@@ -3,7 +3,7 @@
 | what is seen | what follows |
 | --- | --- |
 | a replica is to blame (blame.py) | it is a suspect: its requests teach the policy nothing |
-| it has been for SURE_S, and the last replacement was PAUSE_S × 2^n ago | it is replaced |
+| it has been for SURE_S, is also by what its warm engine did, and the last was PAUSE_S × 2^n ago | it is replaced |
 | it is replaced and still there | no other is |
 | the share is broken for certain, no replica is to blame, and replicas are not busy | said, and no replica is bought |
 """
@@ -51,7 +51,7 @@ def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
         since_s = before.at_s if same and before is not None else look.clock_s
         suspect = Finding(fault=Fault.SLOW_REPLICA, about=found.uid, sentence=found.sentence, at_s=since_s)
     slow = kept.slow
-    if suspect is not None and look.clock_s - suspect.at_s >= SURE_S and _may_replace(look, slow):
+    if suspect is not None and _sure(samples, look, suspect) and _may_replace(look, slow):
         slow = replace(suspect, at_s=look.clock_s, count=_count(look, slow))
     late = _late(samples, look, kept.late) if suspect is None else None
     return replace(kept, suspect=suspect, slow=slow, late=late)
@@ -60,6 +60,14 @@ def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
 def aside(kept: Kept) -> frozenset[str]:
     """Pods whose late requests are not the load's."""
     return frozenset(each.about for each in (kept.suspect, kept.slow) if each is not None)
+
+
+def _sure(samples: Samples, look: Look, suspect: Finding) -> bool:
+    """Whether it has been slow for long enough, and not only because its engine was cold."""
+    if look.clock_s - suspect.at_s < SURE_S:
+        return False
+    found = culprit(samples, look.serving, look.promise, look.targets, warm=True)
+    return found is not None and found.uid == suspect.about
 
 
 def _pause_s(slow: Finding) -> float:

@@ -129,6 +129,9 @@ class ObjectiveCounts:
     output_tokens: Histogram | None = None
 
 
+STARTING = "starting"
+"""The state of a worker whose engine does not answer yet."""
+
 HISTOGRAMS = ("ttft_s", "tpot_s", "input_tokens", "output_tokens")
 """Those of an objective, by field."""
 

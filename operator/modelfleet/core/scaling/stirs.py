@@ -1,5 +1,6 @@
 """Whether samples may call for another decision or report, cheaply: asked of each model every 15 s. Pure."""
 
+from modelfleet.core.scaling.reading import STARTING
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, Samples
 
 _NO_TRAFFIC = (0, 0)
@@ -19,7 +20,7 @@ def _moves(pod: PodSamples, now_s: float) -> bool:
     last = pod.last
     if last is None:
         return False
-    if last.state == "starting" or last.waiting or last.in_flight:
+    if last.state == STARTING or last.waiting or last.in_flight:
         return pod.fresh(now_s)
     ends = pod.ends(now_s, WINDOW_S)
     if ends is None:
