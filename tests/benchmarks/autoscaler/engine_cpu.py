@@ -40,7 +40,7 @@ _FIGURES = ("ttft_mean", "ttft_p95", "ttft_p99", "tpot_mean", "tpot_p95")
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 STEP_S, LIMIT_S, TRACE_S = 20.0, 300.0, 90.0
 LOADS = (0.4, 0.8)
-"""Of the knee that the calibration found."""
+"""Of the knee that the calibration found, or of the highest rate that it tried, where none broke the promise."""
 SEED = 7_000
 """Of the traces: none of the calibration's."""
 
@@ -203,15 +203,16 @@ async def run(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
                 made = simulated(spec, requests, outside_s)
                 rows.append(
                     {
-                        "load": f"{part:.0%} of the knee, {len(seen)} of {len(requests)} answered",
+                        "load": f"{part * knee.rps:.3g} a second, {len(seen)} of {len(requests)} answered",
                         "engine": name,
                         "measured": figures(seen),
                         "simulated": figures(made),
                         "off": share_off(seen, made),
                     }
                 )
-            told(f"{part:.0%} of the knee: done")
-    return {"rows": rows, "result": result.document(), "own": Own.fitted(list(found.cells.values()))}
+            told(f"{part:.0%} of {knee.rps:.3g} a second: done")
+    own = Own.fitted(list(found.cells.values()))
+    return {"rows": rows, "result": result.document(), "own": own, "knee": knee}
 
 
 def _flags(subject: Subject) -> dict[str, int]:
@@ -224,7 +225,9 @@ def _flags(subject: Subject) -> dict[str, int]:
 def lines(found: dict[str, Any]) -> list[str]:
     """The section as Markdown, milliseconds measured / simulated."""
     spec, own = found["result"]["profile"]["spec"], found["own"]
-    step, knee = spec["stepTime"], spec.get("knee", {})
+    step, knee = spec["stepTime"], found["knee"]
+    known = f"knee {knee.rps:.3g} requests a second ± {knee.uncertainty:.0%}"
+    kept = known if knee.broken_rps is not None else f"{knee.kept_rps:.3g} requests a second broke no promise yet"
     head = [
         "`make bench-engine-cpu`: a real vLLM (the tiny model, this machine's cores, which others may use too) is"
         " calibrated; then other requests go to it and, with the same moments and lengths, through the simulator's"
@@ -233,8 +236,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         "",
         f"Calibrated: decode {step['decode']} and prefill {step['prefill']} times the prediction, overhead"
         f" {step['overhead']} (± {step['tpotUncertainty']} TPOT, ± {step['ttftUncertainty']} TTFT);"
-        f" {spec.get('kvCacheTokens', 0):,} KV tokens; knee"
-        f" {knee.get('requestsPerSecond', 'not found')} requests a second ± {knee.get('uncertainty', '-')}. Own"
+        f" {spec.get('kvCacheTokens', 0):,} KV tokens; {kept}. Own"
         f" constants: {own.fixed_s * 1000:.3g} ms a step, {own.sequence_s * 1e6:.3g} µs a sequence,"
         f" {own.prompt_s * 1000:.3g} ms for prompts and {own.token_s * 1e6:.3g} µs a prompt token.",
         "",
