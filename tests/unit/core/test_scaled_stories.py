@@ -211,13 +211,18 @@ def test_a_slow_replica_is_named_and_replaced_and_nothing_is_bought_for_it() -> 
     assert len(fleet.events("SlowReplica")) == 1
 
 
-def test_a_new_replica_that_is_slow_while_it_is_cold_is_not_replaced() -> None:
+def _with_a_slow_new_replica() -> tuple[Sampled, str]:
     fleet = sampled(minReplicas=3)
     fleet.run(600, _at(fleet, 1.5))
     known = set(fleet.fleet.pods())
     fleet.fleet.deployment["spec"]["scaling"] |= {"minReplicas": fleet.replicas + 1}
     fleet.reconcile()
-    (cold,) = fleet.slow = set(fleet.fleet.pods()) - known
+    (new,) = fleet.slow = set(fleet.fleet.pods()) - known
+    return fleet, new
+
+
+def test_a_new_replica_that_is_slow_while_it_is_cold_is_not_replaced() -> None:
+    fleet, cold = _with_a_slow_new_replica()
 
     fleet.run(100)
     fleet.slow = set()
@@ -228,12 +233,7 @@ def test_a_new_replica_that_is_slow_while_it_is_cold_is_not_replaced() -> None:
 
 
 def test_a_new_replica_that_stays_slow_is_replaced() -> None:
-    fleet = sampled(minReplicas=3)
-    fleet.run(600, _at(fleet, 1.5))
-    known = set(fleet.fleet.pods())
-    fleet.fleet.deployment["spec"]["scaling"] |= {"minReplicas": fleet.replicas + 1}
-    fleet.reconcile()
-    (slow,) = fleet.slow = set(fleet.fleet.pods()) - known
+    fleet, slow = _with_a_slow_new_replica()
 
     fleet.run(300)
 
