@@ -14,7 +14,7 @@ from cli_tables import Captured
 from modelfleet.cli.explain import lines
 from modelfleet.cli.explain_scaling import exported, replayed, scaling_lines
 from modelfleet.cli.main import main
-from modelfleet.core.scaling.ledger import Ledger, cut, dumped
+from modelfleet.core.scaling.ledger import VERSION, Ledger, cut, dumped
 from modelfleet.core.scaling.policy import Sample
 from modelfleet.core.scaling.weighing import Inputs, Limit
 from scaling_ticks import AT, TERMS, inputs
@@ -110,7 +110,7 @@ def test_a_ledger_of_another_version_is_said_to_be_one() -> None:
     stored = {"ledger": {"version": 0, "rows": [{"at": "2026-01-01T00:00:00Z"}]}}
     told = " ".join(" ".join(scaling_lines({"data": {"scaling.json": json.dumps(stored)}})).split())
 
-    assert "cannot be read: it is no ledger of version 1" in told
+    assert f"cannot be read: it is no ledger of version {VERSION}" in told
 
 
 _COUNTS = st.integers(0, 3000)
@@ -172,7 +172,9 @@ def test_a_ledger_that_is_nested_without_end_gets_one_sentence(tmp_path: Path, c
     assert "cannot be read as JSON" in err
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"version": 1, "base": 3}', '{"version": 1, "rows": [{}]}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", f'{{"version": {VERSION}, "base": 3}}', f'{{"version": {VERSION}, "rows": [{{}}]}}']
+)
 def test_what_is_no_ledger_gets_one_sentence(content: str, tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "ledger.json"
     path.write_text(content)

@@ -17,7 +17,7 @@ from modelfleet.api.schedules import DurationUpToAWeek, Schedule, TimeZone
 from modelfleet.core.scaling import memory as remembered
 from modelfleet.core.scaling.forecast import Due, Forecaster, Way
 from modelfleet.core.scaling.history import BINS, SLOTS, History
-from modelfleet.core.scaling.ledger import CHUNK, Ledger, Row, cut, dumped, loaded, replay
+from modelfleet.core.scaling.ledger import CHUNK, VERSION, Ledger, Row, cut, dumped, loaded, replay
 from modelfleet.core.scaling.policy import Memory
 from modelfleet.core.scaling.schedule import _begins as all_begins
 from modelfleet.core.scaling.schedule import in_force, next_change_s
@@ -82,7 +82,10 @@ def test_a_ledger_that_was_written_and_read_goes_on_with_the_same_memory(loads: 
     assert len(ledger.rows) <= 2 * CHUNK
 
 
-@pytest.mark.parametrize("value", [{}, {"version": 2}, {"version": 1, "base": []}, {"version": 1, "rows": [{"at": 1}]}])
+@pytest.mark.parametrize(
+    "value",
+    [{}, {"version": VERSION - 1}, {"version": VERSION, "base": []}, {"version": VERSION, "rows": [{"at": 1}]}],
+)
 def test_what_is_no_ledger_is_none(value: dict[str, object]) -> None:
     found = loaded(value)
 
@@ -126,7 +129,7 @@ def test_a_ledger_that_is_nested_too_deep_is_none() -> None:
     for _ in range(2 * sys.getrecursionlimit()):
         deep = [deep]
 
-    assert loaded({"version": 1, "base": deep, "rows": []}) is None
+    assert loaded({"version": VERSION, "base": deep, "rows": []}) is None
 
 
 @pytest.mark.parametrize(

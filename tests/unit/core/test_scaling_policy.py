@@ -1,7 +1,7 @@
 """The number of replicas: bounds, reasons, and that load, clock and memory alone decide."""
 
 from dataclasses import replace
-from math import log
+from math import cos, log, pi
 
 import pytest
 from hypothesis import given, settings
@@ -144,6 +144,13 @@ def test_a_jump_is_no_slope_and_a_slope_that_lasts_is_one() -> None:
 
     assert max(decision.peak_rps for decision in jumped) <= 16.0
     assert grown[-1].peak_rps >= climbing[-1] + 1.0
+
+
+def test_a_load_that_comes_to_its_height_is_not_taken_to_go_on_far_beyond() -> None:
+    wave = [25.0 - 20.0 * cos(2 * pi * number * TICK_S / 600) for number in range(round(600 / TICK_S))]
+    decisions, _ = film(wave)
+
+    assert max(decision.peak_rps for decision in decisions) <= 1.4 * max(wave)
 
 
 def test_what_a_forecast_asked_for_and_never_came_is_given_back_within_two_minutes() -> None:

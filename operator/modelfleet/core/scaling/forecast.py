@@ -7,7 +7,6 @@ season that ends is left. Pure.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from math import sqrt
 from operator import mul
 from statistics import median_low
 
@@ -20,10 +19,8 @@ class Way(StrEnum):
 
     STEADY = "steady"
     """As in the last minute."""
-    RISE = "rise"
-    """Growing on as in the last two minutes, as far as that growth is neither noise nor one jump."""
     TREND = "trend"
-    """Growing on as in the last minutes."""
+    """Growing on as in the last minutes, less and less."""
     SEASON = "season"
     """As one period ago, where the last hours repeat themselves."""
     DAY = "day"
@@ -38,9 +35,8 @@ SEARCH_EVERY = 20
 _DECAY = 0.98  # of a score a bin: half of it is younger than nine minutes
 _LEAST_PERIOD, _MOST_PERIOD = 16, 480  # bins: 4 minutes to 2 hours
 _ALIKE = 0.6
-_REACH = 0.8
 _LEVEL_S = 60.0
-_RISE_BINS, _RISE_REACH, _RISE_MOST = 4, 12, 3.0
+_DAMPED = 0.9  # of a growth goes on in the next bin: three minutes later less than a third of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +110,9 @@ def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, 
     bins = history.bins
     level = history.mean(_LEVEL_S)
     found = [(Way.STEADY, level)]
-    if len(bins) >= 6:
-        found.append((Way.RISE, _risen(bins, ahead, level)))
     if len(bins) >= 16:
-        slope = _lasting(bins[-16:], 4)
-        found.append((Way.TREND, min(2 * level, level + max(0.0, slope) * _REACH * min(ahead + 2, 10))))
+        growth = max(0.0, _lasting(bins[-16:], 4))
+        found.append((Way.TREND, min(2 * level, level + growth * _damped(ahead + 2))))
     if state.period and len(bins) > state.period:
         found.append((Way.SEASON, _again(bins, len(bins) - state.period, ahead, level)))
     for way, slots in ((Way.DAY, 288), (Way.WEEK, 2016)):
@@ -128,12 +122,10 @@ def _values(state: Forecaster, history: History, ahead: int) -> list[tuple[Way, 
     return found
 
 
-def _risen(bins: tuple[float, ...], ahead: int, level: float) -> float:
-    """The growth of the last two minutes, less what chance alone makes of Poisson arrivals, goes on."""
-    count = min(_RISE_BINS, len(bins) // 2)
-    noise = sqrt(2 * level / (count * BIN_S)) / count
-    growth = max(0.0, _lasting(bins[-2 * count :], 2) - noise)
-    return min(_RISE_MOST * level, level + growth * _REACH * min(ahead + count / 2, _RISE_REACH))
+def _damped(bins: int) -> float:
+    """The growth of so many bins to come, in bins of the present one: of each, a part goes on in the next (the damped
+    trend of Gardner and McKenzie 1985). Without it a load that comes to its height is taken to go on far beyond."""
+    return _DAMPED * (1 - _DAMPED**bins) / (1 - _DAMPED)
 
 
 def _lasting(bins: tuple[float, ...], lag: int) -> float:

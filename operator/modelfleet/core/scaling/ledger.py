@@ -20,7 +20,7 @@ from modelfleet.core.scaling.weighing import Inputs, Weighed, weigh
 
 CHUNK = 24
 CHANGES = 32
-VERSION = 1
+VERSION = 2
 _SHARED = ("terms", "lows", "highs", "keep")
 """What rarely differs from one decision to the next; it is written once."""
 
