@@ -28,7 +28,7 @@ demo-down: setup ## takes the demo's cluster down and proves that nothing is lef
 
 .PHONY: test
 test: prepare verify ## everything: static checks, unit, golden, API server, real engine, real kubelet
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses=2 --dist=loadgroup
 
 .PHONY: e2e-helm
 e2e-helm: prepare ## Helm for real: install, upgrade, rollback, removal, a second release, the roles' proof

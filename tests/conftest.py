@@ -7,6 +7,11 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["cluster_fixtures"]
 
+_HERE = Path(__file__).parent
+_CLUSTERS = {"api_server", "real_cluster"}
+_MACHINE = ("e2e", "engine", "gitops", "local", "prometheus", "report")
+"""The folders of tests that start clusters, engines and browsers of their own."""
+
 # An example that takes longer says something of the machine's other work, not of ours.
 settings.register_profile("modelfleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("modelfleet")
@@ -38,6 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    for item in items:
+        if _CLUSTERS & set(getattr(item, "fixturenames", ())) or item.path.relative_to(_HERE).parts[0] in _MACHINE:
+            item.add_marker(pytest.mark.xdist_group("machine"))  # one after the other, beside all others
     if config.getoption("--kubeconfig") is None:
         return
     for item in items:
