@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "thorough: takes minutes; runs only with --thorough, as the e2e targets give it")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist's own looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--thorough"):
         left_out = [item for item in items if item.get_closest_marker("thorough")]
