@@ -28,7 +28,7 @@ demo-down: setup ## takes the demo's cluster down and proves that nothing is lef
 
 .PHONY: test
 test: prepare verify ## everything: static checks, unit, golden, API server, real engine, real kubelet
-	@$(BIN)/pytest --numprocesses=2 --dist=loadgroup
+	@$(BIN)/pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
 .PHONY: e2e-helm
 e2e-helm: prepare ## Helm for real: install, upgrade, rollback, removal, a second release, the roles' proof

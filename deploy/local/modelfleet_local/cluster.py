@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -235,11 +235,15 @@ def _same_file(file: IO[str], path: Path) -> bool:
 
 
 def _prune_logs(folder: Path) -> None:
-    """Removes the oldest logs of clusters that are down."""
+    """Removes the oldest logs of clusters that are down. Another cluster that starts now may remove the same."""
     here = set(known_clusters())
-    old = [path for path in folder.iterdir() if path.is_dir() and path.name not in here]
-    for path in sorted(old, key=lambda path: path.stat().st_mtime)[:-_KEPT_LOGS]:
-        shutil.rmtree(path)
+    old = []
+    for path in folder.iterdir():
+        if path.is_dir() and path.name not in here:
+            with suppress(FileNotFoundError):
+                old.append((path.stat().st_mtime, path))
+    for _, path in sorted(old)[:-_KEPT_LOGS]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _empty(folder: Path) -> None:
