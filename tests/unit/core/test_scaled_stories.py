@@ -211,6 +211,25 @@ def test_a_slow_replica_is_named_and_replaced_and_nothing_is_bought_for_it() -> 
     assert len(fleet.events("SlowReplica")) == 1
 
 
+def test_slow_replicas_do_not_hide_each_other() -> None:
+    fleet = sampled(minReplicas=6)
+    fleet.run(900, _at(fleet, 4.5))
+    fleet.slow = slow = set(sorted(fleet.fleet.pods())[:2])
+    known = {pod["metadata"]["uid"] for pod in fleet.fleet.pods().values()}
+    before = most = fleet.replicas
+
+    for _ in range(20):
+        fleet.run(60)
+        there = {name for name in slow if fleet.fleet.pods().get(name, {}).get("metadata", {}).get("uid") in known}
+        fleet.slow = there  # what comes in their places is well
+        most = max(most, fleet.replicas)
+
+    assert not there
+    assert len(fleet.events("SlowReplica")) == 2
+    assert most <= before + 2  # until the two are known, what is late may be the load's
+    assert fleet.replicas <= before
+
+
 def _with_a_slow_new_replica() -> tuple[Sampled, str]:
     fleet = sampled(minReplicas=3)
     fleet.run(600, _at(fleet, 1.5))

@@ -2,7 +2,7 @@
 
 A replica is to blame if its share is below that of the others for certain (the 95 % intervals do not touch), and it
 breaks the promise for certain where the others together do not. So one of two can be told from the other, and when all
-are late none is to blame.
+are late none is to blame. Several that are late in most of what they do are no measure for each other (`broken`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from modelfleet.core.scaling.interval import wilson
 from modelfleet.core.scaling.observed import Tally, grown
-from modelfleet.core.scaling.reading import STARTING
 from modelfleet.core.scaling.samples import PodSamples, Samples
 
 WINDOW_S = 120.0
@@ -18,6 +17,9 @@ WINDOW_S = 120.0
 
 LEAST = 10
 """A pod with fewer requests in the window is not judged."""
+
+MOST = 0.5
+"""A share that is below for certain says that most requests are late."""
 
 WARM_S = 120.0
 """An engine compiles, loads and fills things once, with its first requests: so long after them it is warm."""
@@ -46,15 +48,23 @@ def tally_of(
 
 def warm_s(pod: PodSamples, at_s: float, promise: str, objectives: Iterable[str]) -> float:
     """For how long a pod's engine has been warm; below 0: it is not yet."""
-    names, readings = tuple(objectives), pod.readings
-    last = next((i for i in range(len(readings) - 1, -1, -1) if readings[i].state == STARTING), None)
-    before = {name: readings[last].of(promise, name) if last is not None else None for name in names}
+    names, cold = tuple(objectives), pod.cold
+    before = {name: cold.of(promise, name) if cold is not None else None for name in names}
     served = (
         each.at_s
-        for each in readings[0 if last is None else last + 1 :]
-        if any(grown(before[name], each.of(promise, name)).ended for name in names)
+        for each in pod.readings
+        if (cold is None or each.at_s > cold.at_s)
+        and any(grown(before[name], each.of(promise, name)).ended for name in names)
     )
     return at_s - next(served, at_s) - WARM_S
+
+
+def broken(done: Mapping[str, Tally]) -> frozenset[str]:
+    """Of what pods did, those that were late in most of it for certain, where they are fewer than half of those that
+    did enough to be judged: a load that is too high does not choose a few."""
+    judged = {uid: each for uid, each in done.items() if each.ended >= LEAST}
+    found = frozenset(uid for uid, each in judged.items() if wilson(each.good, each.ended).high < MOST)
+    return found if 2 * len(found) < len(judged) else frozenset()
 
 
 def culprit(
@@ -67,11 +77,14 @@ def culprit(
     pods = [samples.pods[uid] for uid in serving if uid in samples.pods]
     windows_s = {pod.uid: min(WINDOW_S, warm_s(pod, at_s, promise, targets) if warm else WINDOW_S) for pod in pods}
     done = {pod.uid: tally_of(pod, at_s, promise, targets, windows_s[pod.uid]) for pod in pods}
-    total = sum(done.values(), Tally())
+    beside = broken(done)
+    total = sum((each for uid, each in done.items() if uid not in beside), Tally())
     found = []
     for pod in pods:
         own = done[pod.uid]
-        good, ended = total.good - own.good, total.ended - own.ended
+        good, ended = total.good, total.ended
+        if pod.uid not in beside:
+            good, ended = good - own.good, ended - own.ended
         if own.ended < LEAST or ended < LEAST:
             continue
         here, others = wilson(own.good, own.ended), wilson(good, ended)

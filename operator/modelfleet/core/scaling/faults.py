@@ -3,6 +3,7 @@
 | what is seen | what follows |
 | --- | --- |
 | a replica is to blame (blame.py) | it is a suspect: its requests teach the policy nothing |
+| a few are late in most of what they do, the others not | the same of all of them; the worst is the suspect |
 | it has been for SURE_S, is also by what its warm engine did, and the last was PAUSE_S × 2^n ago | it is replaced |
 | it is replaced and still there | no other is |
 | the share is broken for certain, no replica is to blame, and replicas are not busy | said, and no replica is bought |
@@ -11,7 +12,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from modelfleet.core.scaling.blame import culprit, tally_of
+from modelfleet.core.scaling.blame import broken, culprit, tally_of
 from modelfleet.core.scaling.interval import wilson
 from modelfleet.core.scaling.memory import Fault, Finding, Kept
 from modelfleet.core.scaling.observed import Tally
@@ -54,12 +55,17 @@ def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
     if suspect is not None and _sure(samples, look, suspect) and _may_replace(look, slow):
         slow = replace(suspect, at_s=look.clock_s, count=_count(look, slow))
     late = _late(samples, look, kept.late) if suspect is None else None
-    return replace(kept, suspect=suspect, slow=slow, late=late)
+    return replace(kept, suspect=suspect, slow=slow, late=late, broken=_broken(samples, look))
+
+
+def _broken(samples: Samples, look: Look) -> frozenset[str]:
+    pods = (samples.pods[uid] for uid in look.serving if uid in samples.pods)
+    return broken({pod.uid: tally_of(pod, samples.at_s, look.promise, look.targets) for pod in pods})
 
 
 def aside(kept: Kept) -> frozenset[str]:
     """Pods whose late requests are not the load's."""
-    return frozenset(each.about for each in (kept.suspect, kept.slow) if each is not None)
+    return kept.broken | {each.about for each in (kept.suspect, kept.slow) if each is not None}
 
 
 def _sure(samples: Samples, look: Look, suspect: Finding) -> bool:

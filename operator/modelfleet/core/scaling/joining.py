@@ -5,7 +5,15 @@ from dataclasses import dataclass, field, replace
 from operator import gt
 
 from modelfleet.core.perf.cells import Cells
-from modelfleet.core.scaling.reading import HISTOGRAMS, OUTCOMES, Histogram, ObjectiveCounts, Outcomes, Reading
+from modelfleet.core.scaling.reading import (
+    HISTOGRAMS,
+    OUTCOMES,
+    STARTING,
+    Histogram,
+    ObjectiveCounts,
+    Outcomes,
+    Reading,
+)
 from modelfleet.core.scaling.samples import WINDOW_S, PodSamples, plus
 
 _Objectives = Mapping[str, ObjectiveCounts]
@@ -42,7 +50,7 @@ class Series:
 
     def read(self, page: Reading) -> "Series":
         """One reading more; a failed look where the page lacks what this pod's last one had."""
-        before, promises, left = self.pod.last, self.promises, self.left
+        before, promises, left, cold = self.pod.last, self.promises, self.left, self.pod.cold
         if self.page is not None and before is not None:
             if page.at_s <= before.at_s:
                 return replace(self, pod=replace(self.pod, failure=None))  # the same sample again, or an older one
@@ -50,7 +58,7 @@ class Series:
             if lacks:
                 return self.failed(f"its page lacks {lacks}, which the one before had: it was cut")
             if any(_fell(known, page.promises.get(promise, {})) for promise, known in self.page.promises.items()):
-                promises = before.promises
+                promises, cold = before.promises, before
             gone = self.page.promises.keys() - page.promises.keys()
             left = {**left, **{each: (self.page.promises[each], before.promises[each]) for each in gone}}
             promises = {**promises, **_come_back(left, page)}
@@ -59,7 +67,9 @@ class Series:
         if promises:
             joined = replace(joined, promises=_continued(page.promises, promises))
         readings = thinned((*self.pod.readings, joined), page.at_s)
-        return Series(pod=replace(self.pod, readings=readings, failure=None), page=page, promises=promises, left=left)
+        cold = joined if joined.state == STARTING else cold
+        pod = replace(self.pod, readings=readings, cold=cold, failure=None)
+        return Series(pod=pod, page=page, promises=promises, left=left)
 
 
 def thinned(readings: tuple[Reading, ...], now_s: float) -> tuple[Reading, ...]:

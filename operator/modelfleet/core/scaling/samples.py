@@ -34,12 +34,15 @@ _GAP_S = 60.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSamples:
     """One pod: its readings, oldest first, thinned out; `failure` says why the last look failed, None if it did not.
-    `steps` are those that its engine took since its start, as read at `steps_at_s`. It is looked at every `every_s`."""
+    `steps` are those that its engine took since its start, as read at `steps_at_s`. It is looked at every `every_s`.
+    `cold` is the reading up to which an engine before this one ran, or this one started: None where that was not seen.
+    It outlives the thinned readings, because a start may be shorter than their steps."""
 
     uid: str
     name: str
     revision: str
     readings: tuple[Reading, ...] = ()
+    cold: Reading | None = None
     failure: str | None = None
     steps: Cells = field(default_factory=dict)
     steps_at_s: float | None = None
