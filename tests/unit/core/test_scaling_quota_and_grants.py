@@ -187,6 +187,24 @@ def test_a_model_above_its_minimum_gives_to_one_whose_load_gains_more() -> None:
         pytest.param({"load_rps": 60.0}, {"low": 2}, True, id="to one below its minimum"),
         pytest.param({}, {"lacks": 0}, False, id="not to one that lacks nothing"),
         pytest.param({"pool": "other"}, {}, False, id="not of other accelerators"),
+        pytest.param(
+            {"standing": 10, "load_rps": 8.9, "knee_rps": 1.0},
+            {"accelerators": 8, "knee_rps": 4.0, "load_rps": 8.0},
+            False,
+            id="the first of eight small ones is spare, all eight cost more than the large one brings",
+        ),
+        pytest.param(
+            {"standing": 10, "load_rps": 1.5, "knee_rps": 1.0},
+            {"accelerators": 8, "knee_rps": 4.0, "load_rps": 8.0},
+            True,
+            id="all eight are spare",
+        ),
+        pytest.param(
+            {"standing": 10, "low": 7, "load_rps": 1.5, "knee_rps": 1.0},
+            {"accelerators": 8, "knee_rps": 4.0, "load_rps": 8.0},
+            False,
+            id="three of eight make no room",
+        ),
     ],
 )
 def test_who_gives(giver: dict[str, Any], taker: dict[str, Any], gives: bool) -> None:

@@ -4,7 +4,8 @@ Each model says what it holds and what it lacks (a bid). A model that lacks repl
 or a quota leaves none, takes from one that runs more than its minimum on the same accelerators, where
 
 1. the other's priority is lower, and the one that takes is below its minimum or its load; or
-2. priorities are equal, and an accelerator more brings more good requests a second here than one less costs there.
+2. priorities are equal, and what makes room for one replica brings more good requests a second here than it costs
+   there.
 
 One step takes as few replicas as make room for one, from one model, so that the next look sees what came of it: for
 `HELD_S` neither of the two takes part in another step, and a model with a replica that ends is not asked before it has
@@ -68,11 +69,14 @@ class Bid:
         """Good requests a second that one replica more brings, for each of its accelerators."""
         return min(self.knee_rps, max(0.0, self.load_rps - self.standing * self.knee_rps)) / self.accelerators
 
-    @property
-    def loss_rps(self) -> float:
-        """Good requests a second that one replica less costs, for each of its accelerators."""
+    def room_for(self, taker: "Bid") -> int:
+        """Its replicas that make room for one of `taker`."""
+        return ceil(taker.accelerators / self.accelerators)
+
+    def loss_rps(self, taker: "Bid") -> float:
+        """Good requests a second that they cost, for each accelerator that `taker` uses of theirs."""
         spare = max(0.0, self.standing * self.knee_rps - self.load_rps)
-        return max(0.0, self.knee_rps - spare) / self.accelerators
+        return max(0.0, self.room_for(taker) * self.knee_rps - spare) / taker.accelerators
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +152,12 @@ def _pairs(bids: list[Bid], held: Iterable[Grant]) -> Iterator[tuple[Bid, Bid]]:
     """Who of a pool would give to whom: takers by priority and gain, each with the giver that loses least."""
     barred = {(each.giver, each.taker) if each.vain_s is not None else (each.taker, each.giver) for each in held}
     takers = sorted((bid for bid in bids if bid.lacks), key=lambda bid: (-bid.priority, -_urgency(bid), bid.key))
-    able = (bid for bid in bids if bid.standing > bid.low)
-    givers = sorted(able, key=lambda bid: (bid.priority, bid.loss_rps, bid.key))
+    able = [bid for bid in bids if bid.standing > bid.low]
     for taker in takers:
-        others = (bid for bid in givers if bid.key != taker.key and (bid.key, taker.key) not in barred)
-        least = next((bid for bid in others if not _has_left(bid, taker)), None)
-        if least is not None and _gives(least, taker):  # where this one gives nothing, no other does
+        others = (bid for bid in able if bid.key != taker.key and (bid.key, taker.key) not in barred)
+        asked = (bid for bid in others if not _has_left(bid, taker) and _gives(bid, taker))
+        least = min(asked, key=lambda bid: (bid.priority, bid.loss_rps(taker), bid.key), default=None)
+        if least is not None:
             yield least, taker
 
 
@@ -172,7 +176,7 @@ def _wait(giver: Bid, taker: Bid) -> str:
 
 
 def _granted(giver: Bid, taker: Bid, now_s: float) -> Grant:
-    left = giver.standing - min(giver.standing - giver.low, ceil(taker.accelerators / giver.accelerators))
+    left = max(giver.low, giver.standing - giver.room_for(taker))
     return Grant(giver=giver.key, taker=taker.key, replicas=left, at_s=now_s, sentence=_sentence(giver, taker, left))
 
 
@@ -186,7 +190,8 @@ def _gives(giver: Bid, taker: Bid) -> bool:
         return False
     if giver.priority < taker.priority or taker.standing < taker.low:
         return True
-    return taker.gain_rps > giver.loss_rps * GAIN
+    makes_room = giver.standing - giver.room_for(taker) >= giver.low  # else it would lose, and nobody gain
+    return makes_room and taker.gain_rps > giver.loss_rps(taker) * GAIN
 
 
 def _sentence(giver: Bid, taker: Bid, left: int) -> str:
@@ -195,5 +200,6 @@ def _sentence(giver: Bid, taker: Bid, left: int) -> str:
     elif taker.standing < taker.low:
         why = f"it stands at {taker.standing}, below its minimum of {taker.low}"
     else:
-        why = f"an accelerator brings {taker.gain_rps:.3g} good requests a second there and {giver.loss_rps:.3g} here"
+        gain, loss = taker.gain_rps, giver.loss_rps(taker)
+        why = f"an accelerator brings {gain:.3g} good requests a second there and {loss:.3g} here"
     return f"{giver.key} leaves {giver.standing - left} of {giver.standing} replicas to {taker.key}: {why}"

@@ -77,8 +77,9 @@ class Kept:
     because nobody asked; what that did to the load the policy is not told yet.
 
     Of this process alone: `rested_s` is how long that was, once a replica serves; `suspect` may be a slow replica,
-    looked for at `searched_s`; `broken` are late in most of what they do, the others not; `starting` are replicas whose start is watched; `offset_s` takes its clock to the
-    policy's; `looked_s` and `heard_s` are when workers were last looked at, and when one last said something;
+    looked for at `searched_s`; `broken` are late in most of what they do, the others not; `starting` are replicas whose
+    start is watched; `offset_s` takes its clock to the policy's; `looked_s` and `heard_s` are when workers were last
+    looked at, and when one last said something;
     `cursors` and `tallies` are what was counted and not yet decided on.
     Of the last decision, for telling: `need`, `load_rps`, `peak_rps`, `margin`, `now` (its sentence), `binding` (the
     objective that binds), `evidence` (ended requests behind the margin).
