@@ -149,7 +149,7 @@ def _inputs(stored: Mapping[str, Any], last: Replayed) -> Iterator[tuple[str, st
     yield "waiting", f"{sample.waiting} requests in {sample.serving} serving replicas"
     ended = raw.integer(stored, "evidence")
     factor = 1 / now.margin
-    learned = f"× {factor:.2f} learned from {ended} requests"
+    learned = f"× {factor:.2f} " + (f"learned from {ended} requests" if ended else "until requests teach it")
     yield "one replica", f"{terms.knee_rps:.3g} requests a second by the plan, {learned}"
     yield "promise", f"{terms.share * 100:.6g}% of the requests"
     starts = stored.get("starts_s")

@@ -109,9 +109,12 @@ def _course(world: World, curves: Sequence[Curve], seed: int) -> Course | None:
     rule = next(each for each in rules(world) if each.name == OURS)
     requests = world.trace.requests
     load = work_by_window(requests, [world.work(one) for one in requests], world.trace.duration_s)
+    steps = played(world, rule.make[rule.usual](seed), seed).course
+    if not steps:  # shorter than a decision
+        return None
     minutes = [load[at : at + 6] for at in range(0, len(load) - 1, 6)]
     return Course(
-        steps=played(world, rule.make[rule.usual](seed), seed).course,
+        steps=steps,
         load=[(60.0 * at + 30.0, sum(part) / len(part) / world.knee_rps) for at, part in enumerate(minutes)],
     )
 
@@ -119,7 +122,8 @@ def _course(world: World, curves: Sequence[Curve], seed: int) -> Course | None:
 def _curves(world: World, wanted: str, seeds: Sequence[int]) -> Iterator[Curve]:
     known = {rule.name: rule for rule in rules(world)}
     every = [*known, STATIC, ORACLE]
-    names = every if wanted == "all" else list(dict.fromkeys(name.strip() for name in wanted.split(",")))
+    names = list(dict.fromkeys(name.strip() for name in wanted.split(",")))
+    names = every if "all" in names else names
     unknown = [name for name in names if name not in every]
     if unknown:
         raise FlagError(f"--policy: {clipped(unknown[0])} is none of all, {', '.join(every)}")

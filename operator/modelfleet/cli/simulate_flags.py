@@ -16,7 +16,7 @@ from modelfleet.core.perf.memory import memory_use
 from modelfleet.sim.capacity import Promise
 from modelfleet.sim.fleet import Routing
 from modelfleet.sim.shapes import HELP, Regime, shaped
-from modelfleet.sim.traces import Choice, Trace, TraceError, read_trace
+from modelfleet.sim.traces import MOST_HOURS, Choice, Trace, TraceError, read_trace
 from modelfleet.sim.world import Setting
 
 T = TypeVar("T")
@@ -62,28 +62,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     trace = parser.add_argument_group("of the trace")
     trace.add_argument("--series", metavar="NAME", help="of a file with several; default: the first")
-    trace.add_argument("--from-hour", default="0", metavar="HOUR", help="where to begin; default: 0")
+    trace.add_argument("--from-hour", metavar="HOUR", help="where to begin; default: 0")
     trace.add_argument("--hours", metavar="HOURS", help="how long; default: all, 24 of a file of rates, 1 of a shape")
     trace.add_argument("--scale", metavar="FACTOR", help="multiplies the rate; default: as it is, or what can be run")
-    trace.add_argument("--lengths", metavar="IN:OUT", default="1000:200", help="median tokens of a shape's requests")
-    trace.add_argument("--spread", metavar="SIGMA", default="0.8", help="of a shape's lengths, lognormal; 0: fixed")
+    trace.add_argument("--lengths", metavar="IN:OUT", help="median tokens of a shape's requests; default: 1000:200")
+    trace.add_argument("--spread", metavar="SIGMA", help="of a shape's lengths, lognormal; 0: fixed; default: 0.8")
     trace.add_argument("--lengths-file", metavar="FILE", help="length mixtures for a file of rates")
+
+
+_OF_FILES = {"series": "--series", "from_hour": "--from-hour", "scale": "--scale", "lengths_file": "--lengths-file"}
+_OF_SHAPES = {"lengths": "--lengths", "spread": "--spread"}
 
 
 def trace_of(arguments: argparse.Namespace, seed: int) -> Trace:
     """The trace. Raises FlagError or TraceError."""
-    hours = None if arguments.hours is None else _number("--hours", arguments.hours, 0.01, 24 * 60)
+    hours = None if arguments.hours is None else _number("--hours", arguments.hours, 0.01, MOST_HOURS)
+    of_other, source, other = (
+        (_OF_SHAPES, "--trace", "--shape") if arguments.shape is None else (_OF_FILES, "--shape", "--trace")
+    )
+    for name, flag in of_other.items():
+        if getattr(arguments, name) is not None:
+            raise FlagError(f"{flag}: it is of a {other}, and says nothing of a {source}; leave it out")
     if arguments.shape is not None:
-        prompt, _, answer = arguments.lengths.partition(":")
+        prompt, _, answer = ("1000:200" if arguments.lengths is None else arguments.lengths).partition(":")
         regime = Regime(
             input_tokens=_whole("--lengths", prompt, 1, 1_000_000),
             output_tokens=_whole("--lengths", answer, 1, 1_000_000),
-            spread=_number("--spread", arguments.spread, 0, 3),
+            spread=_number("--spread", "0.8" if arguments.spread is None else arguments.spread, 0, 3),
         )
         return shaped(arguments.shape, regime, hours or 1.0, seed)
     choice = Choice(
         series=arguments.series,
-        from_hour=_number("--from-hour", arguments.from_hour, 0, 24 * 365),
+        from_hour=_number("--from-hour", "0" if arguments.from_hour is None else arguments.from_hour, 0, 24 * 365),
         hours=hours,
         lengths=Path(arguments.lengths_file) if arguments.lengths_file else None,
         scale=None if arguments.scale is None else _number("--scale", arguments.scale, 1e-6, 1e4),
@@ -159,10 +169,10 @@ def _cold_start(text: str) -> tuple[float, float | None]:
     """All phases together, and the last alone; None where no phases are given."""
     if "=" not in text:
         return _value("--cold-start", PositiveDuration, text).seconds, None
-    phases = dict(part.strip().partition("=")[::2] for part in text.split(","))
-    if tuple(phases) != PHASES:
+    phases = [part.strip().partition("=")[::2] for part in text.split(",")]
+    if tuple(name for name, _ in phases) != PHASES:
         raise FlagError(f"--cold-start: {clipped(text)} must be one time, or node=TIME,fetch=TIME,load=TIME")
-    seconds = [_value("--cold-start", PositiveDuration, each).seconds for each in phases.values()]
+    seconds = [_value("--cold-start", PositiveDuration, each).seconds for _, each in phases]
     return sum(seconds), seconds[-1]
 
 

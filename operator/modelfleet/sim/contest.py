@@ -7,8 +7,9 @@ own parameter, and costs are compared at equal share, between the points of its 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from math import exp, log
+from statistics import mean
 
 from modelfleet.sim.fleet import Fleet, Observation, Policy, Run
 from modelfleet.sim.oracle import WINDOW_S, Oracle, needed, work_by_window
@@ -134,7 +135,7 @@ def notes(world: World) -> tuple[str, ...]:
     if mean_rps < world.knee_rps:
         found.append(
             f"one replica carries the mean load ({mean_rps:.3g} of {world.knee_rps:.3g} requests a second), so that"
-            " policies hardly differ; a larger --scale, or fewer --hours with one, says more"
+            " policies hardly differ; a higher load (--scale of a trace, the rates of a shape) says more"
         )
     return tuple(found)
 
@@ -216,22 +217,26 @@ def curve(world: World, rule: Rule, seeds: Sequence[int]) -> Curve:
 
 
 def best_static(world: World, seeds: Sequence[int]) -> Curve:
-    """The fewest replicas inside the bounds and the supply that keep the share, found by search with hindsight."""
+    """The fewest replicas inside the bounds and the supply that keep the share in the mean of the seeds, found by
+    search with hindsight."""
     fewest, most = world.site.fewest, world.site.most
     low, high = fewest - 1, most
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _constant(world, middle, seeds[0]).share >= _promised(world) else (middle, high)
+        low, high = (low, middle) if _keeps(_constant(world, middle, seeds), world) else (middle, high)
     counts = sorted({max(fewest, high - 2), max(fewest, high - 1), high, min(high + 2, most)})
-    points = tuple(_constant(world, count, seed) for count in counts for seed in seeds)
-    best = next(point for point in points if point.parameter == str(high))  # the search has not run `most` itself
-    return Curve(
-        policy=STATIC, usual=best.parameter if best.share >= _promised(world) else None, points=points, causal=False
-    )
+    points = {count: _constant(world, count, seeds) for count in counts}
+    usual = str(high) if _keeps(points[high], world) else None  # the search has not run `most` itself
+    return Curve(policy=STATIC, usual=usual, points=tuple(chain.from_iterable(points.values())), causal=False)
 
 
-def _constant(world: World, count: int, seed: int) -> Point:
-    return scored(world, played(world, Static(count), seed, first=count), str(count), seed)
+def _keeps(points: Sequence[Point], world: World) -> bool:
+    return mean(point.share for point in points) >= _promised(world)
+
+
+def _constant(world: World, count: int, seeds: Sequence[int]) -> list[Point]:
+    static = Static(count)
+    return [scored(world, played(world, static, seed, first=count), str(count), seed) for seed in seeds]
 
 
 def _promised(world: World) -> float:

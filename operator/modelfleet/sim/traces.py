@@ -19,11 +19,15 @@ from modelfleet.sim.requests import Request
 MOST_REQUESTS = 200_000
 """Of a longer trace so many are kept, spread over its whole time: all policies on one trace take minutes, not hours."""
 
+MOST_HOURS = 24 * 60
+"""The longest that is played: days of time steps are played even where nobody asks."""
+
 _ARRIVAL = ("TIMESTAMP", "Timestamp", "timestamp", "arrival_time", "arrival_s", "arrived_at")
 _INPUT = ("ContextTokens", "Request tokens", "input_toks", "input_tokens", "input_length", "num_prefill_tokens")
 _OUTPUT = ("GeneratedTokens", "Response tokens", "output_toks", "output_tokens", "output_length", "num_decode_tokens")
 _RATES = {"model", "window_start_s", "rate_rps"}
 _LENGTHS = {"model", "window_start_s", "field", "p50", "p90", "p99"}
+_MOST_TOKENS = 10_000_000
 _MILLISECONDS = {"timestamp"}  # Mooncake's traces count in them
 
 
@@ -55,21 +59,28 @@ class Choice:
 
 def read_trace(path: Path, choice: Choice, seed: int) -> Trace:
     """The trace in a file. Raises TraceError."""
+    rows = _read(path, "requests")
+    if set(rows[0]) >= _RATES:
+        return _from_rates(path, rows, choice, seed)
+    if choice.series is not None:
+        raise TraceError(f"{path}: it has one series only, so none can be chosen; leave --series out")
+    if choice.lengths is not None:
+        raise TraceError(f"{path}: its requests have lengths of their own; leave --lengths-file out")
+    return _from_requests(path, rows, choice, seed)
+
+
+def _read(path: Path, what: str) -> list[Mapping[str, Any]]:
+    """The rows of a file of `what`, at least one."""
     try:
         rows = list(_rows(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise TraceError(f"{path}: {reason}; give a CSV or JSON-lines file of requests") from error
+        raise TraceError(f"{path}: {reason}; give a CSV or JSON-lines file of {what}") from error
     except csv.Error as error:
         raise TraceError(f"{path}: {error}; give a CSV with a header, or JSON lines") from error
     if not rows:
         raise TraceError(f"{path}: it has no rows; give a CSV with a header, or JSON lines")
-    columns = set(rows[0])
-    if columns >= _RATES:
-        return _from_rates(path, rows, choice, seed)
-    if choice.series is not None:
-        raise TraceError(f"{path}: it has one series only, so none can be chosen; leave --series out")
-    return _from_requests(path, rows, choice, seed)
+    return rows
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -112,11 +123,21 @@ def _from_requests(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice
     kept = [Request(at - start, inp, out) for at, inp, out in found if start <= at < stop]
     if len(kept) < 2 or kept[-1].arrival_s <= 0:
         raise TraceError(f"{path}: fewer than two requests from hour {choice.from_hour:g} on")
+    _check_span(path, kept[-1].arrival_s)
     scale = choice.scale if choice.scale is not None else min(1.0, choice.most_requests / len(kept))
     scaled = _scaled(kept, scale, Random(seed))
     if len(scaled) < 2:
         raise TraceError(f"{path}: a scale of {scale:g} leaves fewer than two requests; give a larger one")
-    return Trace(requests=tuple(scaled), duration_s=kept[-1].arrival_s, notes=_rate_note(scale, choice))
+    unit = (f"{arrival} is read as milliseconds",) if arrival in _MILLISECONDS else ()
+    return Trace(requests=tuple(scaled), duration_s=kept[-1].arrival_s, notes=(*unit, *_rate_note(scale, choice)))
+
+
+def _check_span(path: Path, span_s: float) -> None:
+    if span_s > MOST_HOURS * 3600:
+        raise TraceError(
+            f"{path}: it lasts {span_s / 3600:.4g} hours, and {MOST_HOURS} can be played; give --hours, or its times in"
+            " the unit that the column is read as"
+        )
 
 
 def _rate_note(scale: float, choice: Choice) -> tuple[str, ...]:
@@ -164,8 +185,8 @@ def _tokens(value: Any) -> int:
         tokens = float(value)
     except (TypeError, ValueError):
         tokens = float("nan")
-    if not 0 <= tokens <= 10_000_000:
-        raise ValueError(f"{_quoted(value)} is no number of tokens from 0 to 10000000")
+    if not 0 <= tokens <= _MOST_TOKENS:
+        raise ValueError(f"{_quoted(value)} is no number of tokens from 0 to {_MOST_TOKENS}")
     return max(int(tokens), 1)
 
 
@@ -180,8 +201,9 @@ def _from_rates(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice, s
         raise TraceError(f"{path}: there is no series {name}; it has {', '.join(series[:20])}")
     try:
         windows = sorted(_window(row) for row in rows if row.get("model") == name)
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"{path}: {error}; a window has a start and a rate, both numbers from 0 up") from error
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"a row lacks {error}" if isinstance(error, KeyError) else error
+        raise TraceError(f"{path}: {why}; a window has a start and a rate, both numbers from 0 up") from error
     start = windows[0][0] + choice.from_hour * 3600
     stop = start + (choice.hours if choice.hours is not None else 24.0) * 3600
     kept = [window for window in windows if start <= window[0] < stop]
@@ -246,17 +268,14 @@ def _lengths(path: Path, name: str, choice: Choice, random: Random) -> Callable[
         if choice.lengths is not None:
             raise TraceError(f"{beside}: there is no such file; give the CSV of length mixtures")
         return lambda _: (_drawn(random, (374, 2000, 4000)), _drawn(random, (129, 430, 600)))
-    rows = list(_rows(beside))
-    if not rows or not set(rows[0]) >= _LENGTHS:
+    rows = _read(beside, "length mixtures")
+    if not set(rows[0]) >= _LENGTHS:
         raise TraceError(f"{beside}: the columns {', '.join(sorted(_LENGTHS))} are needed")
     try:
-        table = {
-            (str(row["field"]), float(row["window_start_s"])): tuple(float(row[key]) for key in ("p50", "p90", "p99"))
-            for row in rows
-            if row["model"] == name
-        }
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"{beside}: {error}; a mixture has a start and quantiles, all numbers") from error
+        table = dict(_mixture(row) for row in rows if row["model"] == name)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"a row lacks {error}" if isinstance(error, KeyError) else error
+        raise TraceError(f"{beside}: {why}; a mixture has a start and quantiles, all numbers") from error
     starts = sorted({start for _, start in table})
     if not starts:
         raise TraceError(f"{beside}: it has no lengths of {name}")
@@ -269,6 +288,14 @@ def _lengths(path: Path, name: str, choice: Choice, random: Random) -> Callable[
         )
 
     return sample
+
+
+def _mixture(row: Mapping[str, Any]) -> tuple[tuple[str, float], tuple[float, ...]]:
+    """The field and start of a mixture, and its quantiles."""
+    start_s, *quantiles = (float(row[key]) for key in ("window_start_s", "p50", "p90", "p99"))
+    if not (isfinite(start_s) and all(0 <= each <= _MOST_TOKENS for each in quantiles)):
+        raise ValueError(f"one at {start_s:g} s has the quantiles {', '.join(f'{each:g}' for each in quantiles)}")
+    return (str(row["field"]), start_s), tuple(quantiles)
 
 
 def _drawn(random: Random, quantiles: Sequence[float]) -> int:

@@ -94,6 +94,16 @@ def test_the_table_has_a_line_for_each_policy(capsys: Captured, trace: Path) -> 
             [*SHORT, "--min-replicas", "9"], "--max-replicas: 6 is below --min-replicas (9)", id="bounds crossed"
         ),
         pytest.param([*SHORT, "--capacity-error", "x"], "--capacity-error: 'x' must be a number", id="no error"),
+        pytest.param([*SHORT, "--scale", "50"], "--scale: it is of a --trace", id="a trace's scale"),
+        pytest.param([*SHORT, "--series", "foo"], "--series: it is of a --trace", id="a trace's series"),
+        pytest.param([*SHORT, "--from-hour", "1"], "--from-hour: it is of a --trace", id="a trace's hour"),
+        pytest.param([*SHORT, "--lengths-file", "f"], "--lengths-file: it is of a --trace", id="a trace's lengths"),
+        pytest.param(["--trace", "f", "--spread", "1"], "--spread: it is of a --shape", id="a shape's spread"),
+        pytest.param(["--trace", "f", "--lengths", "1:1"], "--lengths: it is of a --shape", id="a shape's lengths"),
+        pytest.param([*SHORT, "--lengths", ""], "--lengths: '' must be a whole number", id="no lengths"),
+        pytest.param(
+            [*SHORT, "--cold-start", "node=1s,fetch=1s,load=30s,load=1s"], "--cold-start: ", id="a phase given twice"
+        ),
         pytest.param([*SHORT, "--lengths", "10"], "--lengths: '' must be a whole number", id="half of the lengths"),
         pytest.param(
             [*SHORT, "--lengths", "900000:10"], "--tensor: meta-llama/Llama-3.1-8B-Instruct does not fit l40s",
@@ -148,3 +158,17 @@ def test_the_page_without_our_policy_has_no_replicas_over_time(capsys: Captured)
 
     assert page.count("<svg") == 1
     assert 'id="course"' not in page
+
+
+def test_all_among_names_is_all(capsys: Captured) -> None:
+    found = document(capsys, *SHORT, "--policy", f"all,{STATIC}")
+
+    assert {"modelfleet", "static", "oracle", "kpa"} <= {one["policy"] for one in found["policies"]}
+
+
+def test_a_page_of_a_trace_that_ends_before_the_first_decision(tmp_path: Path, capsys: Captured) -> None:
+    trace = tmp_path / "two.csv"
+    trace.write_text("arrival_s,input_tokens,output_tokens\n0,10,2\n1,10,2\n")
+
+    assert main(["simulate", *MODEL, "--trace", str(trace), "--policy", OURS, "-o", "html"]) == 0
+    assert "<html" in capsys.readouterr().out

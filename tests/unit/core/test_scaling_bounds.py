@@ -84,7 +84,7 @@ def test_a_ledger_that_was_written_and_read_goes_on_with_the_same_memory(loads: 
 
 @pytest.mark.parametrize(
     "value",
-    [{}, {"version": VERSION - 1}, {"version": VERSION, "base": []}, {"version": VERSION, "rows": [{"at": 1}]}],
+    [{}, {"version": VERSION + 1}, {"version": VERSION, "base": []}, {"version": VERSION, "rows": [{"at": 1}]}],
 )
 def test_what_is_no_ledger_is_none(value: dict[str, object]) -> None:
     found = loaded(value)
@@ -122,6 +122,28 @@ def test_a_memory_that_would_end_or_mislead_the_policy_for_ever_is_none(base: di
     assert loaded(_edited()) is not None
 
     assert loaded(_edited(**base)) is None
+
+
+def test_a_forecast_that_there_is_no_more_takes_nothing_else_with_it() -> None:
+    known = _edited(log_margin=0.3)
+    whole = loaded(known)
+    due = [{"made_at": 3, "values": [["steady", 1.0], ["rise", 9.0]]}]
+    forecaster = {"count": 9, "scores": [["rise", 2.0], ["steady", 1.0]], "due": due}
+    found = loaded({**known, "version": 1, "base": {**known["base"], "forecaster": forecaster}})
+
+    assert found is not None
+    assert whole is not None
+    assert found.memory.log_margin == whole.memory.log_margin == 0.3
+    assert found.memory.history == whole.memory.history
+    assert found.memory.forecaster.scores == ((Way.STEADY, 1.0),)
+    assert found.memory.forecaster.due == (Due(made_at=3, values=((Way.STEADY, 1.0),)),)
+
+
+def test_what_was_learned_is_not_said_to_be_of_requests_whose_ledger_is_lost() -> None:
+    kept = remembered.loaded({"replicas": 2, "evidence": 442_200, "ledger": {"version": VERSION + 1}}, 2)
+
+    assert kept is not None
+    assert kept.evidence == 0
 
 
 def test_a_ledger_that_is_nested_too_deep_is_none() -> None:

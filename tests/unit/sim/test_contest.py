@@ -1,6 +1,7 @@
 """A contest on one trace: scores, costs at equal share, and what hindsight is worth."""
 
 from dataclasses import replace
+from statistics import mean
 
 import pytest
 
@@ -79,6 +80,18 @@ def test_the_oracle_keeps_the_share_at_no_more_than_the_best_constant_number_cos
     assert known.accelerator_hours <= best.accelerator_hours
     fewer = next(point for point in static.points if point.parameter == str(int(static.usual) - 1))
     assert fewer.share < PROMISE.share
+
+
+def test_the_best_constant_number_keeps_the_share_in_the_mean_of_the_seeds(world: World) -> None:
+    failing = replace(world, site=replace(world.site, failures_per_hour=2.0))
+    static = contest.best_static(failing, [1, 2, 3])
+
+    def share(number: int) -> float:
+        return mean(point.share for point in static.points if point.parameter == str(number))
+
+    assert static.usual is not None
+    assert share(int(static.usual)) >= PROMISE.share
+    assert share(int(static.usual) - 1) < PROMISE.share
 
 
 def test_the_same_seed_gives_the_same_curve(world: World) -> None:

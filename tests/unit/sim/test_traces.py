@@ -52,7 +52,7 @@ def test_requests_of_a_file(text: str, tmp_path: Path) -> None:
         (0.0, 100, 10),
         (1.5, 200, 20),
     ]
-    assert (trace.duration_s, trace.notes) == (pytest.approx(1.5), ())
+    assert trace.duration_s == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,12 @@ def test_requests_of_a_file(text: str, tmp_path: Path) -> None:
         pytest.param(RATES + "m,0,1,1,1,1\n", "m has fewer than two windows", id="one window"),
         pytest.param(RATES + "m,0,0,1,1,1\nm,600,0,1,1,1\n", "m has fewer than two requests", id="no load at all"),
         pytest.param(RATES + "m,0,1,1,1,1\nm,0,1,1,1,1\n", "start together", id="two windows at one time"),
+        pytest.param(
+            '{"model": "m", "window_start_s": 0, "rate_rps": 1}\n{"model": "m", "rate_rps": 1}\n',
+            "a row lacks 'window_start_s'; a window has a start",
+            id="a window without a start",
+        ),
+        pytest.param(AZURE + "1,1,2\n1e11,1,2\n", "hours, and 1440 can be played", id="three thousand years"),
     ],
 )
 def test_a_file_that_is_no_trace_gets_a_sentence(text: str, sentence: str, tmp_path: Path) -> None:
@@ -143,3 +149,40 @@ def test_lengths_of_another_series_are_a_fault(tmp_path: Path) -> None:
         read(tmp_path, RATES + "m,0,2,1,1,1\nm,600,2,1,1,1\n", Choice(lengths=lengths))
     with pytest.raises(TraceError, match="there is no such file"):
         read(tmp_path, RATES + "m,0,2,1,1,1\nm,600,2,1,1,1\n", Choice(lengths=tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "lengths, sentence",
+    [
+        pytest.param(b"\xff\xfe\x00", "it is not text; give a CSV or JSON-lines file of length", id="no text"),
+        pytest.param(b"", "it has no rows", id="an empty file"),
+        pytest.param(LENGTHS.encode() + b"m,0,input_tokens,1,9,nan,100,100,9\n", "nan", id="not a number"),
+        pytest.param(LENGTHS.encode() + b"m,0,input_tokens,1,9,1,100,inf,9\n", "inf", id="endless"),
+        pytest.param(
+            b'{"model": "m", "window_start_s": 0, "field": "input_tokens", "p50": 1, "p90": 2, "p99": 3}\n'
+            b'{"window_start_s": 0, "field": "output_tokens", "p50": 1, "p90": 2, "p99": 3}\n',
+            "a row lacks 'model'",
+            id="a row without a series",
+        ),
+    ],
+)
+def test_a_file_that_is_none_of_lengths_gets_a_sentence(lengths: bytes, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "lengths.csv").write_bytes(lengths)
+    with pytest.raises(TraceError, match=r"lengths\.csv: ") as fault:
+        read(tmp_path, RATES + "m,0,2,1,1,1\nm,600,1,1,1,1\n", Choice(lengths=tmp_path / "lengths.csv"))
+
+    assert sentence in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+def test_lengths_for_requests_that_have_their_own_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="lengths of their own; leave --lengths-file out"):
+        read(tmp_path, AZURE + "1,1,2\n2,1,2\n", Choice(lengths=tmp_path / "lengths.csv"))
+
+
+def test_a_unit_that_the_column_alone_tells_is_said(tmp_path: Path) -> None:
+    rows = '{"timestamp": 0, "input_length": 1, "output_length": 1}\n'
+    trace = read(tmp_path, rows + rows.replace("0,", "1500,", 1))
+
+    assert trace.duration_s == 1.5
+    assert trace.notes == ("timestamp is read as milliseconds",)

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from modelfleet.api.reasons import ScalingReason
 from modelfleet.core import raw
+from modelfleet.core.scaling.forecast import Way
 from modelfleet.core.scaling.history import BINS, cut_number
 from modelfleet.core.scaling.policy import Memory, Sample, Terms
 from modelfleet.core.scaling.weighing import Inputs, Weighed, weigh
@@ -21,6 +22,8 @@ from modelfleet.core.scaling.weighing import Inputs, Weighed, weigh
 CHUNK = 24
 CHANGES = 32
 VERSION = 2
+_READ = (1, VERSION)
+"""What is read: 1 had a forecast more. What was learned besides is kept."""
 _SHARED = ("terms", "lows", "highs", "keep")
 """What rarely differs from one decision to the next; it is written once."""
 
@@ -114,11 +117,11 @@ def dumped(ledger: Ledger) -> dict[str, Any]:
 
 
 def loaded(value: Mapping[str, Any]) -> Ledger | None:
-    """The ledger of JSON values, its memory made by replaying it; None where they are not one of this version."""
+    """The ledger of JSON values, its memory made by replaying it; None where they are not one of a known version."""
     try:
-        if raw.integer(value, "version") != VERSION or _has_nan(value):
+        if raw.integer(value, "version") not in _READ or _has_nan(value):
             return None
-        base = _MEMORY.validate_python(raw.mapping(value, "base"))
+        base = _MEMORY.validate_python(_of_known_ways(raw.mapping(value, "base")))
         shared = list(value.get("shared", ()))
         rows = tuple(_row(item, shared) for item in raw.items(value, "rows"))
         if len(rows) > 2 * CHUNK:
@@ -129,6 +132,17 @@ def loaded(value: Mapping[str, Any]) -> Ledger | None:
     except (ValidationError, ValueError, KeyError, IndexError, TypeError, ArithmeticError, RecursionError):
         return None  # somebody edited it
     return again if is_sane(again.memory) else None
+
+
+def _of_known_ways(base: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A memory without what forecasts said that there are no more."""
+    ways = set(map(str, Way))
+    state = raw.mapping(base, "forecaster")
+    if not state:
+        return base
+    scores = [score for score in state.get("scores", ()) if str(score[0]) in ways]
+    due = [{**each, "values": [one for one in each["values"] if str(one[0]) in ways]} for each in state.get("due", ())]
+    return {**base, "forecaster": {**state, "scores": scores, "due": due}}
 
 
 def _has_nan(value: Any) -> bool:

@@ -225,7 +225,7 @@ def loaded(stored: Mapping[str, Any], standing: int) -> Kept | None:
         ledger=ledger or Ledger(),
         starts_s=starts,
         input_mean=max(0.0, mean or 0.0),
-        evidence=max(0, raw.integer(stored, "evidence")),
+        evidence=max(0, raw.integer(stored, "evidence")) if ledger is not None else 0,
         begun=replicas if lost else raw.integer(stored, "begun", default=replicas),
         learns_until_s=learns_until_s,
         at_zero_since=raw.instant(stored, _AT_ZERO_SINCE),

@@ -7,7 +7,6 @@ from modelfleet.core.scaling.joining import Series
 from modelfleet.core.scaling.reading import STARTING, ObjectiveCounts, Outcomes, Reading
 from modelfleet.core.scaling.samples import PodSamples
 
-
 STEP_S = 30.0
 """Of what is older than a minute so much is between two readings, so that the first request is known so well."""
 
