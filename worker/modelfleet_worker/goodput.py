@@ -25,7 +25,8 @@ class Verdict(StrEnum):
     """What is counted, once a request.
 
     The promise's share is MET over the sum of the first six: MET, LATE_*, REFUSED (told to come again) and FAILED (an
-    error, also one inside a stream). ABORTED (by the client), INVALID (4xx) and UNMEASURED stand apart.
+    error, also one inside a stream; a client that gave up when its first token was late already). ABORTED (by the
+    client, before that), INVALID (4xx) and UNMEASURED stand apart.
     """
 
     MET = "met"
@@ -75,15 +76,19 @@ def share(objective: Objective, input_tokens: int, *, at_zero: bool) -> Share:
     return Share.PROMISE
 
 
-def judge(objective: Objective, counts_in: Share, ending: Ending, measured: Measured | None) -> Verdict:
-    """The verdict. Equal to a limit is inside it."""
+def judge(
+    objective: Objective, counts_in: Share, ending: Ending, measured: Measured | None, waited_s: float = 0.0
+) -> Verdict:
+    """The verdict. Equal to a limit is inside it. `waited_s`: for how long it waited for its first token."""
+    limit_s = objective.ttft_s
+    if counts_in is Share.FIRST_CALLER and objective.first_caller_waits_s is not None:
+        limit_s = objective.first_caller_waits_s
+    if ending is Ending.ABORTED and waited_s > limit_s:
+        return Verdict.FAILED  # a replica that is so slow that its clients go would look well
     if ending is not Ending.FINISHED:
         return Verdict(ending.value)
     if measured is None:
         return Verdict.UNMEASURED
-    limit_s = objective.ttft_s
-    if counts_in is Share.FIRST_CALLER and objective.first_caller_waits_s is not None:
-        limit_s = objective.first_caller_waits_s
     late_ttft, late_tpot = measured.ttft_s > limit_s, measured.tpot_s > objective.tpot_s
     if late_ttft:
         return Verdict.LATE_BOTH if late_tpot else Verdict.LATE_TTFT

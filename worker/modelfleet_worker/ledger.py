@@ -89,6 +89,13 @@ class Request:
             output_tokens=max(one.num_generation_tokens for one in begun),
         )
 
+    def waited_s(self) -> float:
+        """For how long its first token was waited for, or has been until now; 0 while its client still sends it."""
+        seen = self.measured()
+        if seen is not None:
+            return seen.ttft_s
+        return 0.0 if self.uploading else (time.monotonic_ns() - self.entered_monotonic_ns) / 1e9
+
     def _ttft_s(self, begun: list[SequenceStats]) -> float:
         """The engine notes arrivals by the wall clock. If that was set while the request ran, its times mean nothing,
         and the monotonic ones count; those of an engine on another machine, which has its own, are told by that they

@@ -79,7 +79,7 @@ class Tally:
         layout, view = self._layouts[index], self._words.view
         counts_in = share(layout.objective, request.input_tokens, at_zero=at_zero)
         seen = request.measured() if request.ending is Ending.FINISHED else None
-        verdict = judge(layout.objective, counts_in, request.ending, seen)
+        verdict = judge(layout.objective, counts_in, request.ending, seen, request.waited_s())
         view[layout.count(counts_in, verdict)] += 1
         view[layout.in_flight] -= 1
         if seen is not None:

@@ -84,8 +84,16 @@ async def dies(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def is_left(scope: Any, receive: Any, send: Any) -> None:
-    ledger.sequence_added(Notes(), 7)
+    notes = Notes()
+    notes.arrival_time = time.time()
+    ledger.sequence_added(notes, 7)
     await send({"type": "http.response.start", "status": 200, "headers": []})
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    raise asyncio.CancelledError
+
+
+async def is_left_waiting(scope: Any, receive: Any, send: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     raise asyncio.CancelledError
@@ -136,6 +144,21 @@ def ended(board: Board, share: Share = Share.PROMISE, name: str = "chat") -> dic
 async def test_is_counted_once_as(board: Board, app: App, verdict: Verdict) -> None:
     await ask(app)
     assert (of(board).arrivals, of(board).in_flight, ended(board)) == (1, 0, {verdict.value: 1})
+
+
+@pytest.mark.parametrize(
+    ("app", "spent_ms", "verdict"),
+    [
+        pytest.param(is_left_waiting, b"0", "aborted", id="before its first token, which was not late yet"),
+        pytest.param(is_left_waiting, b"600", "failed", id="before its first token, which was late"),
+        pytest.param(is_left, b"0", "aborted", id="after a first token in time"),
+        pytest.param(is_left, b"600", "failed", id="after a late one"),
+    ],
+)
+async def test_a_client_that_leaves(board: Board, app: App, spent_ms: bytes, verdict: str) -> None:
+    names = {b"spent-ms": spent_ms, b"caller": CALLER}
+    await ask(app, *((b"x-modelfleet-" + name, value) for name, value in names.items()))
+    assert ended(board) == {verdict: 1}
 
 
 async def test_an_arrival_in_the_last_step_of_a_drain_was_refused(board: Board) -> None:

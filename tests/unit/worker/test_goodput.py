@@ -39,6 +39,17 @@ def test_a_request_that_did_not_finish_is_counted_as_what_it_is_however_fast(end
     assert judge(CHAT, Share.PROMISE, ending, Measured(0.0, 0.0, 1, 1)).value == ending.value
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "verdict"),
+    [
+        pytest.param(0.5, Verdict.ABORTED, id="inside the limit"),
+        pytest.param(0.6, Verdict.FAILED, id="when its first token was late already"),
+    ],
+)
+def test_a_client_gave_up(waited_s: float, verdict: Verdict) -> None:
+    assert judge(CHAT, Share.PROMISE, Ending.ABORTED, None, waited_s) is verdict
+
+
 EXCUSED = replace(CHAT, first_caller_waits_s=60.0)
 
 
@@ -59,6 +70,7 @@ def test_what_a_request_counts_in(objective: Objective, tokens: int, at_zero: bo
 
 def test_an_excused_first_caller_is_judged_by_how_long_it_may_wait() -> None:
     assert judge(EXCUSED, Share.FIRST_CALLER, Ending.FINISHED, Measured(59.0, 0.0, 1, 1)) is Verdict.MET
+    assert judge(EXCUSED, Share.FIRST_CALLER, Ending.ABORTED, None, 59.0) is Verdict.ABORTED
 
 
 class Notes:

@@ -85,8 +85,8 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What was measured since the last decision. `good` of `ended` requests kept the promise; aborted ones are in
-    neither. `output_tokens` are of those that finished. `waiting` are requests that no engine runs yet. `rested_s`:
+    """What was measured since the last decision. `good` of `ended` requests kept the promise; those aborted in time are
+    in neither. `output_tokens` are of those that finished. `waiting` are requests that no engine runs yet. `rested_s`:
     before all that, for so long, nobody asked and no replica was there."""
 
     now_s: float
