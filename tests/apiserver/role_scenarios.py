@@ -17,6 +17,7 @@ from operator_process import Operator
 
 from modelfleet.api import names
 from modelfleet.api.parse import parse_deployment
+from modelfleet_local.api import ApiError
 from modelfleet_worker.engine_counts import Cell
 from planner_worlds import FACTS_8B, PERFORMANCE
 from sampled import promise_of
@@ -210,9 +211,19 @@ def a_budget_that_is_edited_and_held(story: Story) -> None:
     story.fleet.api.patch(budgets, {"spec": {"minAvailable": None, "maxUnavailable": 1}})
     story.fleet.wait("it is made anew", lambda: least() == 1)
     story.fleet.kubectl("delete", "mdep", "budget")
-    story.fleet.wait("it is gone", lambda: story.fleet.get("poddisruptionbudgets", "budget") is None)
     foreign = {"metadata": {"name": "budget"}, "spec": {"minAvailable": 0, "selector": {"matchLabels": {"own": "yes"}}}}
-    story.fleet.api.create(story.fleet.path("poddisruptionbudgets"), foreign)
+
+    def taken() -> bool:
+        """Kubernetes deletes ours, and once more what a reconcile made that had begun before."""
+        try:
+            story.fleet.api.create(story.fleet.path("poddisruptionbudgets"), foreign)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            return False
+        return True
+
+    story.fleet.wait("its name is free for another", taken)
     story.apply("budget")
     story.settled("budget")
 
