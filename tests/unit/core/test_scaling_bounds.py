@@ -129,7 +129,7 @@ def test_a_forecast_that_there_is_no_more_takes_nothing_else_with_it() -> None:
     whole = loaded(known)
     due = [{"made_at": 3, "values": [["steady", 1.0], ["rise", 9.0]]}]
     forecaster = {"count": 9, "scores": [["rise", 2.0], ["steady", 1.0]], "due": due}
-    found = loaded({**known, "version": 1, "base": {**known["base"], "forecaster": forecaster}})
+    found = loaded({**known, "base": {**known["base"], "forecaster": forecaster}})
 
     assert found is not None
     assert whole is not None

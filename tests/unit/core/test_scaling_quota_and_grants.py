@@ -205,6 +205,18 @@ def test_a_model_above_its_minimum_gives_to_one_whose_load_gains_more() -> None:
             False,
             id="three of eight make no room",
         ),
+        pytest.param(
+            {"accelerators": 8, "standing": 4, "load_rps": 320.0, "knee_rps": 80.0},
+            {"standing": 2, "lacks": 23, "load_rps": 1000.0, "knee_rps": 40.0},
+            True,
+            id="eight small ones in the place of a large one bring more than it does",
+        ),
+        pytest.param(
+            {"accelerators": 8, "standing": 4, "load_rps": 320.0, "knee_rps": 80.0},
+            {"standing": 2, "lacks": 1, "load_rps": 120.0, "knee_rps": 40.0},
+            False,
+            id="the one small one that is lacking does not",
+        ),
     ],
 )
 def test_who_gives(giver: dict[str, Any], taker: dict[str, Any], gives: bool) -> None:

@@ -4,8 +4,7 @@ Each model says what it holds and what it lacks (a bid). A model that lacks repl
 or a quota leaves none, takes from one that runs more than its minimum on the same accelerators, where
 
 1. the other's priority is lower, and the one that takes is below its minimum or its load; or
-2. priorities are equal, and what makes room for one replica brings more good requests a second here than it costs
-   there.
+2. priorities are equal, and what makes room for a replica brings more good requests a second here than it costs there.
 
 One step takes as few replicas as make room for one, from one model, so that the next look sees what came of it: for
 `HELD_S` neither of the two takes part in another step, and a model with a replica that ends is not asked before it has
@@ -26,6 +25,8 @@ giver again while it lacks replicas, for `RETRY_S` at most.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
 from math import ceil
 
 HELD_S = 120.0
@@ -69,14 +70,20 @@ class Bid:
         """Good requests a second that one replica more brings, for each of its accelerators."""
         return min(self.knee_rps, max(0.0, self.load_rps - self.standing * self.knee_rps)) / self.accelerators
 
-    def room_for(self, taker: "Bid") -> int:
-        """Its replicas that make room for one of `taker`."""
-        return ceil(taker.accelerators / self.accelerators)
+    def room_for(self, accelerators: int) -> int:
+        """Its replicas that make room for one of so many accelerators."""
+        return ceil(accelerators / self.accelerators)
 
-    def loss_rps(self, taker: "Bid") -> float:
-        """Good requests a second that they cost, for each accelerator that `taker` uses of theirs."""
+    def loss_rps(self, accelerators: int) -> float:
+        """Good requests a second that they cost, for each accelerator of theirs."""
+        count = self.room_for(accelerators)
         spare = max(0.0, self.standing * self.knee_rps - self.load_rps)
-        return max(0.0, self.room_for(taker) * self.knee_rps - spare) / taker.accelerators
+        return max(0.0, count * self.knee_rps - spare) / (count * self.accelerators)
+
+    def gain_in_rps(self, free: int) -> float:
+        """Good requests a second that replicas more bring in so many free accelerators, for each of these."""
+        count = min(max(1, self.lacks), free // self.accelerators)
+        return min(count * self.knee_rps, max(0.0, self.load_rps - self.standing * self.knee_rps)) / free
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,13 +159,38 @@ def _pairs(bids: list[Bid], held: Iterable[Grant]) -> Iterator[tuple[Bid, Bid]]:
     """Who of a pool would give to whom: takers by priority and gain, each with the giver that loses least."""
     barred = {(each.giver, each.taker) if each.vain_s is not None else (each.taker, each.giver) for each in held}
     takers = sorted((bid for bid in bids if bid.lacks), key=lambda bid: (-bid.priority, -_urgency(bid), bid.key))
-    able = [bid for bid in bids if bid.standing > bid.low]
+    givers = [bid for bid in bids if bid.standing > bid.low]
+    ranked = {each: _ranked(givers, each) for each in {bid.accelerators for bid in takers}}
     for taker in takers:
-        others = (bid for bid in able if bid.key != taker.key and (bid.key, taker.key) not in barred)
-        asked = (bid for bid in others if not _has_left(bid, taker) and _gives(bid, taker))
-        least = min(asked, key=lambda bid: (bid.priority, bid.loss_rps(taker), bid.key), default=None)
+        others = (bid for bid in ranked[taker.accelerators] if bid.key != taker.key)
+        others = (bid for bid in others if (bid.key, taker.key) not in barred and not _has_left(bid, taker))
+        least = next((bid for bid in takewhile(partial(_may_give, taker), others) if _gives(bid, taker)), None)
         if least is not None:
             yield least, taker
+
+
+def _ranked(givers: list[Bid], accelerators: int) -> list[Bid]:
+    """By priority; of one priority first who can make room for so many accelerators alone, and of these by the loss.
+    Sorted once for all takers of one size: a thousand models may lack replicas at the same time."""
+
+    def rank(bid: Bid) -> tuple[int, bool, float, str]:
+        return bid.priority, not _makes_room(bid, accelerators), bid.loss_rps(accelerators), bid.key
+
+    return sorted(givers, key=rank)
+
+
+def _makes_room(giver: Bid, accelerators: int) -> bool:
+    return giver.standing - giver.room_for(accelerators) >= giver.low
+
+
+def _may_give(taker: Bid, giver: Bid) -> bool:
+    """Whether this one or one that is ranked behind it may give: none does of a higher priority, nor of the same where
+    this one loses more than any replica of the taker brings."""
+    if giver.priority < taker.priority or (giver.priority == taker.priority and taker.standing < taker.low):
+        return True
+    most = taker.knee_rps / taker.accelerators
+    size = taker.accelerators
+    return giver.priority == taker.priority and _makes_room(giver, size) and giver.loss_rps(size) * GAIN < most
 
 
 def _has_left(giver: Bid, taker: Bid) -> bool:
@@ -176,7 +208,7 @@ def _wait(giver: Bid, taker: Bid) -> str:
 
 
 def _granted(giver: Bid, taker: Bid, now_s: float) -> Grant:
-    left = max(giver.low, giver.standing - giver.room_for(taker))
+    left = max(giver.low, giver.standing - giver.room_for(taker.accelerators))
     return Grant(giver=giver.key, taker=taker.key, replicas=left, at_s=now_s, sentence=_sentence(giver, taker, left))
 
 
@@ -190,8 +222,14 @@ def _gives(giver: Bid, taker: Bid) -> bool:
         return False
     if giver.priority < taker.priority or taker.standing < taker.low:
         return True
-    makes_room = giver.standing - giver.room_for(taker) >= giver.low  # else it would lose, and nobody gain
-    return makes_room and taker.gain_rps > giver.loss_rps(taker) * GAIN
+    gain, loss = _moved_rps(giver, taker)
+    return _makes_room(giver, taker.accelerators) and gain > loss * GAIN  # without room it would lose, and nobody gain
+
+
+def _moved_rps(giver: Bid, taker: Bid) -> tuple[float, float]:
+    """What an accelerator that moves brings the taker and costs the giver, good requests a second."""
+    free = giver.room_for(taker.accelerators) * giver.accelerators
+    return taker.gain_in_rps(free), giver.loss_rps(taker.accelerators)
 
 
 def _sentence(giver: Bid, taker: Bid, left: int) -> str:
@@ -200,6 +238,6 @@ def _sentence(giver: Bid, taker: Bid, left: int) -> str:
     elif taker.standing < taker.low:
         why = f"it stands at {taker.standing}, below its minimum of {taker.low}"
     else:
-        gain, loss = taker.gain_rps, giver.loss_rps(taker)
+        gain, loss = _moved_rps(giver, taker)
         why = f"an accelerator brings {gain:.3g} good requests a second there and {loss:.3g} here"
     return f"{giver.key} leaves {giver.standing - left} of {giver.standing} replicas to {taker.key}: {why}"

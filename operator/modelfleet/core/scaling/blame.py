@@ -21,6 +21,9 @@ LEAST = 10
 MOST = 0.5
 """A share that is below for certain says that most requests are late."""
 
+LOADED = 1.5
+"""A pod to which so many times as much comes as to any of the others may be late for its load."""
+
 WARM_S = 120.0
 """An engine compiles, loads and fills things once, with its first requests: so long after them it is warm."""
 
@@ -59,39 +62,72 @@ def warm_s(pod: PodSamples, at_s: float, promise: str, objectives: Iterable[str]
     return at_s - next(served, at_s) - WARM_S
 
 
-def broken(done: Mapping[str, Tally]) -> frozenset[str]:
-    """Of what pods did, those that were late in most of it for certain, where they are fewer than half of those that
-    did enough to be judged: a load that is too high does not choose a few."""
-    judged = {uid: each for uid, each in done.items() if each.ended >= LEAST}
-    found = frozenset(uid for uid, each in judged.items() if wilson(each.good, each.ended).high < MOST)
-    return found if 2 * len(found) < len(judged) else frozenset()
-
-
-def culprit(
-    samples: Samples, serving: Iterable[str], promise: str, targets: Mapping[str, float], *, warm: bool = False
-) -> Culprit | None:
-    """The serving pod that is to blame, the worst of them; None where none is. `targets` are the promised shares by
-    objective; the lowest of them counts, because a pod is judged over all of its requests, or of those of a `warm`
-    engine."""
-    target, at_s = min(targets.values()), samples.at_s
+def done_by(
+    samples: Samples, serving: Iterable[str], promise: str, objectives: Iterable[str], *, warm: bool = False
+) -> dict[str, Tally]:
+    """What each serving pod did in the window, or of it since its engine was warm."""
+    names, at_s = tuple(objectives), samples.at_s
     pods = [samples.pods[uid] for uid in serving if uid in samples.pods]
-    windows_s = {pod.uid: min(WINDOW_S, warm_s(pod, at_s, promise, targets) if warm else WINDOW_S) for pod in pods}
-    done = {pod.uid: tally_of(pod, at_s, promise, targets, windows_s[pod.uid]) for pod in pods}
-    beside = broken(done)
-    total = sum((each for uid, each in done.items() if uid not in beside), Tally())
+    windows_s = (min(WINDOW_S, warm_s(pod, at_s, promise, names) if warm else WINDOW_S) for pod in pods)
+    return {pod.uid: tally_of(pod, at_s, promise, names, each_s) for pod, each_s in zip(pods, windows_s, strict=True)}
+
+
+def broken(done: Mapping[str, Tally], target: float) -> frozenset[str]:
+    """The pods that were late in most of what they did for certain, where they are fewer than half of those that did
+    enough to be judged and the rest are well: a load that is too high does not choose a few."""
+    judged = {uid: each for uid, each in done.items() if each.ended >= LEAST}
+    found = {uid: each for uid, each in judged.items() if wilson(each.good, each.ended).high < MOST}
+    if 2 * len(found) >= len(judged):
+        return frozenset()
+    rest = _Others.of(each for uid, each in done.items() if uid not in found)
+    return frozenset(uid for uid, own in found.items() if _worse(own, rest, target))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Others:
+    """What several pods did: all that ended, of it good, and the most that came to one of them, and to the next."""
+
+    ended: int
+    good: int
+    most: float
+    next: float
+
+    @classmethod
+    def of(cls, done: Iterable[Tally]) -> "_Others":
+        each = list(done)
+        *_, second, first = sorted((0.0, 0.0, *(one.arrivals for one in each)))
+        return cls(ended=sum(one.ended for one in each), good=sum(one.good for one in each), most=first, next=second)
+
+    def without(self, own: Tally) -> "_Others":
+        """The same without one of them."""
+        most = self.next if own.arrivals == self.most else self.most
+        return _Others(ended=self.ended - own.ended, good=self.good - own.good, most=most, next=0.0)
+
+
+def _worse(own: Tally, others: _Others, target: float) -> bool:
+    """Whether a pod is worse than the others for certain, which are well, and not only because more comes to it: a
+    Service spreads connections, and some bring more than others."""
+    if min(own.ended, others.ended) < LEAST or own.arrivals > LOADED * others.most:
+        return False
+    here, there = wilson(own.good, own.ended), wilson(others.good, others.ended)
+    return here.high < min(target, there.low) and others.good / others.ended >= target - (1 - target)
+
+
+def culprits(samples: Samples, done: Mapping[str, Tally], targets: Mapping[str, float]) -> tuple[Culprit, ...]:
+    """The pods that are to blame, the worst first. `targets` are the promised shares by objective; the lowest of them
+    counts, because a pod is judged over all that it has `done`."""
+    target = min(targets.values())
+    beside = broken(done, target)
+    measure = _Others.of(each for uid, each in done.items() if uid not in beside)
     found = []
-    for pod in pods:
-        own = done[pod.uid]
-        good, ended = total.good, total.ended
-        if pod.uid not in beside:
-            good, ended = good - own.good, ended - own.ended
-        if own.ended < LEAST or ended < LEAST:
+    for uid, own in done.items():
+        others = measure if uid in beside else measure.without(own)
+        if not _worse(own, others, target):
             continue
-        here, others = wilson(own.good, own.ended), wilson(good, ended)
-        if here.high < min(target, others.low) and good / ended >= target - (1 - target):
-            sentence = (
-                f"at most {here.high:.0%} of the requests of pod {pod.name} keep the promise, and at least"
-                f" {others.low:.0%} of those of the others"
-            )
-            found.append((own.good / own.ended, pod.uid, Culprit(uid=pod.uid, name=pod.name, sentence=sentence)))
-    return min(found, key=lambda each: each[:2])[2] if found else None
+        here, there, name = wilson(own.good, own.ended), wilson(others.good, others.ended), samples.pods[uid].name
+        sentence = (
+            f"at most {here.high:.0%} of the requests of pod {name} keep the promise, and at least"
+            f" {there.low:.0%} of those of the others"
+        )
+        found.append((own.good / own.ended, uid, Culprit(uid=uid, name=name, sentence=sentence)))
+    return tuple(each for _, _, each in sorted(found, key=lambda each: each[:2]))

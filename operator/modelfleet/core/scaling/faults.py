@@ -3,7 +3,7 @@
 | what is seen | what follows |
 | --- | --- |
 | a replica is to blame (blame.py) | it is a suspect: its requests teach the policy nothing |
-| a few are late in most of what they do, the others not | the same of all of them; the worst is the suspect |
+| a few are late in most of what they do, the others not | the same of all of them; one is the suspect |
 | it has been for SURE_S, is also by what its warm engine did, and the last was PAUSE_S × 2^n ago | it is replaced |
 | it is replaced and still there | no other is |
 | the share is broken for certain, no replica is to blame, and replicas are not busy | said, and no replica is bought |
@@ -12,7 +12,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from modelfleet.core.scaling.blame import broken, culprit, tally_of
+from modelfleet.core.scaling.blame import Culprit, broken, culprits, done_by, tally_of
 from modelfleet.core.scaling.interval import wilson
 from modelfleet.core.scaling.memory import Fault, Finding, Kept
 from modelfleet.core.scaling.observed import Tally
@@ -44,23 +44,24 @@ class Look:
 
 def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
     """What is remembered after looking for faults."""
-    found = culprit(samples, look.serving, look.promise, look.targets)
-    before = kept.suspect
-    suspect = None
-    if found is not None:
-        same = before is not None and before.about == found.uid
-        since_s = before.at_s if same and before is not None else look.clock_s
-        suspect = Finding(fault=Fault.SLOW_REPLICA, about=found.uid, sentence=found.sentence, at_s=since_s)
+    done = done_by(samples, look.serving, look.promise, look.targets)
+    suspect = _suspect(culprits(samples, done, look.targets), look, kept.suspect)
     slow = kept.slow
     if suspect is not None and _sure(samples, look, suspect) and _may_replace(look, slow):
         slow = replace(suspect, at_s=look.clock_s, count=_count(look, slow))
     late = _late(samples, look, kept.late) if suspect is None else None
-    return replace(kept, suspect=suspect, slow=slow, late=late, broken=_broken(samples, look))
+    return replace(kept, suspect=suspect, slow=slow, late=late, broken=broken(done, min(look.targets.values())))
 
 
-def _broken(samples: Samples, look: Look) -> frozenset[str]:
-    pods = (samples.pods[uid] for uid in look.serving if uid in samples.pods)
-    return broken({pod.uid: tally_of(pod, samples.at_s, look.promise, look.targets) for pod in pods})
+def _suspect(found: tuple[Culprit, ...], look: Look, before: Finding | None) -> Finding | None:
+    """The one that was suspected, while it is to blame: of several that are equally slow another is the worst at every
+    look. Else the worst."""
+    if not found:
+        return None
+    same = next((each for each in found if before is not None and each.uid == before.about), None)
+    chosen = same or found[0]
+    since_s = before.at_s if same is not None and before is not None else look.clock_s
+    return Finding(fault=Fault.SLOW_REPLICA, about=chosen.uid, sentence=chosen.sentence, at_s=since_s)
 
 
 def aside(kept: Kept) -> frozenset[str]:
@@ -72,8 +73,8 @@ def _sure(samples: Samples, look: Look, suspect: Finding) -> bool:
     """Whether it has been slow for long enough, and not only because its engine was cold."""
     if look.clock_s - suspect.at_s < SURE_S:
         return False
-    found = culprit(samples, look.serving, look.promise, look.targets, warm=True)
-    return found is not None and found.uid == suspect.about
+    done = done_by(samples, look.serving, look.promise, look.targets, warm=True)
+    return any(each.uid == suspect.about for each in culprits(samples, done, look.targets))
 
 
 def _pause_s(slow: Finding) -> float:

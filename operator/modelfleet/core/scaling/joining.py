@@ -58,7 +58,7 @@ class Series:
             if lacks:
                 return self.failed(f"its page lacks {lacks}, which the one before had: it was cut")
             if any(_fell(known, page.promises.get(promise, {})) for promise, known in self.page.promises.items()):
-                promises, cold = before.promises, before
+                promises, cold = before.promises, _ended(before)
             gone = self.page.promises.keys() - page.promises.keys()
             left = {**left, **{each: (self.page.promises[each], before.promises[each]) for each in gone}}
             promises = {**promises, **_come_back(left, page)}
@@ -67,9 +67,18 @@ class Series:
         if promises:
             joined = replace(joined, promises=_continued(page.promises, promises))
         readings = thinned((*self.pod.readings, joined), page.at_s)
-        cold = joined if joined.state == STARTING else cold
+        cold = _ended(joined) if joined.state == STARTING else cold
         pod = replace(self.pod, readings=readings, cold=cold, failure=None)
         return Series(pod=pod, page=page, promises=promises, left=left)
+
+
+def _ended(reading: Reading) -> Reading:
+    """Of a reading what had ended by then: it may be kept for as long as its pod."""
+    promises = {
+        promise: {name: ObjectiveCounts(ended=counts.ended) for name, counts in objectives.items()}
+        for promise, objectives in reading.promises.items()
+    }
+    return replace(reading, promises=promises)
 
 
 def thinned(readings: tuple[Reading, ...], now_s: float) -> tuple[Reading, ...]:

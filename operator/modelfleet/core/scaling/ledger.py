@@ -21,9 +21,7 @@ from modelfleet.core.scaling.weighing import Inputs, Weighed, weigh
 
 CHUNK = 24
 CHANGES = 32
-VERSION = 2
-_READ = (1, VERSION)
-"""What is read: 1 had a forecast more. What was learned besides is kept."""
+VERSION = 1
 _SHARED = ("terms", "lows", "highs", "keep")
 """What rarely differs from one decision to the next; it is written once."""
 
@@ -117,9 +115,9 @@ def dumped(ledger: Ledger) -> dict[str, Any]:
 
 
 def loaded(value: Mapping[str, Any]) -> Ledger | None:
-    """The ledger of JSON values, its memory made by replaying it; None where they are not one of a known version."""
+    """The ledger of JSON values, its memory made by replaying it; None where they are not one of this version."""
     try:
-        if raw.integer(value, "version") not in _READ or _has_nan(value):
+        if raw.integer(value, "version") != VERSION or _has_nan(value):
             return None
         base = _MEMORY.validate_python(_of_known_ways(raw.mapping(value, "base")))
         shared = list(value.get("shared", ()))
