@@ -76,7 +76,10 @@ def broken(done: Mapping[str, Tally], target: float) -> frozenset[str]:
     """The pods that were late in most of what they did for certain, where they are fewer than half of those that did
     enough to be judged and the rest are well: a load that is too high does not choose a few."""
     judged = {uid: each for uid, each in done.items() if each.ended >= LEAST}
-    found = {uid: each for uid, each in judged.items() if wilson(each.good, each.ended).high < MOST}
+    late = {uid: each for uid, each in judged.items() if each.good < MOST * each.ended}  # most fleets have none
+    found = {uid: each for uid, each in late.items() if wilson(each.good, each.ended).high < MOST}
+    if not found:
+        return frozenset()
     if 2 * len(found) >= len(judged):
         return frozenset()
     rest = _Others.of(each for uid, each in done.items() if uid not in found)
@@ -107,7 +110,9 @@ class _Others:
 def _worse(own: Tally, others: _Others, target: float) -> bool:
     """Whether a pod is worse than the others for certain, which are well, and not only because more comes to it: a
     Service spreads connections, and some bring more than others."""
-    if min(own.ended, others.ended) < LEAST or own.arrivals > LOADED * others.most:
+    if min(own.ended, others.ended) < LEAST or own.good >= target * own.ended:
+        return False
+    if own.arrivals > LOADED * others.most:
         return False
     here, there = wilson(own.good, own.ended), wilson(others.good, others.ended)
     return here.high < min(target, there.low) and others.good / others.ended >= target - (1 - target)
