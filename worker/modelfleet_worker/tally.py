@@ -79,7 +79,8 @@ class Tally:
         layout, view = self._layouts[index], self._words.view
         counts_in = share(layout.objective, request.input_tokens, at_zero=at_zero)
         seen = request.measured() if request.ending is Ending.FINISHED else None
-        verdict = judge(layout.objective, counts_in, request.ending, seen, request.waited_s())
+        waited_s = request.waited_s() if request.ending is Ending.ABORTED else 0.0
+        verdict = judge(layout.objective, counts_in, request.ending, seen, waited_s)
         view[layout.count(counts_in, verdict)] += 1
         view[layout.in_flight] -= 1
         if seen is not None:

@@ -190,6 +190,10 @@ def _tokens(value: Any) -> int:
     return max(int(tokens), 1)
 
 
+def _told(error: Exception) -> str:
+    return f"a row lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
 def _quoted(value: Any) -> str:
     return "nothing" if value is None else repr(str(value)[:40])
 
@@ -202,8 +206,7 @@ def _from_rates(path: Path, rows: Sequence[Mapping[str, Any]], choice: Choice, s
     try:
         windows = sorted(_window(row) for row in rows if row.get("model") == name)
     except (KeyError, TypeError, ValueError) as error:
-        why = f"a row lacks {error}" if isinstance(error, KeyError) else error
-        raise TraceError(f"{path}: {why}; a window has a start and a rate, both numbers from 0 up") from error
+        raise TraceError(f"{path}: {_told(error)}; a window has a start and a rate, both numbers from 0 up") from error
     start = windows[0][0] + choice.from_hour * 3600
     stop = start + (choice.hours if choice.hours is not None else 24.0) * 3600
     kept = [window for window in windows if start <= window[0] < stop]
@@ -274,8 +277,7 @@ def _lengths(path: Path, name: str, choice: Choice, random: Random) -> Callable[
     try:
         table = dict(_mixture(row) for row in rows if row["model"] == name)
     except (KeyError, TypeError, ValueError) as error:
-        why = f"a row lacks {error}" if isinstance(error, KeyError) else error
-        raise TraceError(f"{beside}: {why}; a mixture has a start and quantiles, all numbers") from error
+        raise TraceError(f"{beside}: {_told(error)}; a mixture has a start and quantiles, all numbers") from error
     starts = sorted({start for _, start in table})
     if not starts:
         raise TraceError(f"{beside}: it has no lengths of {name}")

@@ -185,8 +185,9 @@ def _makes_room(giver: Bid, accelerators: int) -> bool:
 
 def _may_give(taker: Bid, giver: Bid) -> bool:
     """Whether this one or one that is ranked behind it may give: none does of a higher priority, nor of the same where
-    this one loses more than any replica of the taker brings."""
-    if giver.priority < taker.priority or (giver.priority == taker.priority and taker.standing < taker.low):
+    this one makes no room alone, so that it would lose and nobody gain, or loses more than any replica of the taker
+    brings."""
+    if _comes_first(taker, giver):
         return True
     most = taker.knee_rps / taker.accelerators
     size = taker.accelerators
@@ -218,12 +219,16 @@ def _urgency(bid: Bid) -> float:
 
 
 def _gives(giver: Bid, taker: Bid) -> bool:
-    if giver.priority > taker.priority:
-        return False
-    if giver.priority < taker.priority or taker.standing < taker.low:
-        return True
+    """Of those that may."""
     gain, loss = _moved_rps(giver, taker)
-    return _makes_room(giver, taker.accelerators) and gain > loss * GAIN  # without room it would lose, and nobody gain
+    return _comes_first(taker, giver) or gain > loss * GAIN
+
+
+def _comes_first(taker: Bid, giver: Bid) -> bool:
+    """Whether the taker gets it whatever the giver loses."""
+    if giver.priority == taker.priority:
+        return taker.standing < taker.low
+    return giver.priority < taker.priority
 
 
 def _moved_rps(giver: Bid, taker: Bid) -> tuple[float, float]:

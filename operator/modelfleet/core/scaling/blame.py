@@ -78,9 +78,7 @@ def broken(done: Mapping[str, Tally], target: float) -> frozenset[str]:
     judged = {uid: each for uid, each in done.items() if each.ended >= LEAST}
     late = {uid: each for uid, each in judged.items() if each.good < MOST * each.ended}  # most fleets have none
     found = {uid: each for uid, each in late.items() if wilson(each.good, each.ended).high < MOST}
-    if not found:
-        return frozenset()
-    if 2 * len(found) >= len(judged):
+    if not found or 2 * len(found) >= len(judged):
         return frozenset()
     rest = _Others.of(each for uid, each in done.items() if uid not in found)
     return frozenset(uid for uid, own in found.items() if _worse(own, rest, target))
@@ -118,11 +116,8 @@ def _worse(own: Tally, others: _Others, target: float) -> bool:
     return here.high < min(target, there.low) and others.good / others.ended >= target - (1 - target)
 
 
-def culprits(samples: Samples, done: Mapping[str, Tally], targets: Mapping[str, float]) -> tuple[Culprit, ...]:
-    """The pods that are to blame, the worst first. `targets` are the promised shares by objective; the lowest of them
-    counts, because a pod is judged over all that it has `done`."""
-    target = min(targets.values())
-    beside = broken(done, target)
+def culprits(samples: Samples, done: Mapping[str, Tally], beside: frozenset[str], target: float) -> tuple[Culprit, ...]:
+    """The pods that are to blame, the worst first; those `beside` are `broken`."""
     measure = _Others.of(each for uid, each in done.items() if uid not in beside)
     found = []
     for uid, own in done.items():

@@ -41,16 +41,22 @@ class Look:
     busy: float
     clock_s: float
 
+    @property
+    def target(self) -> float:
+        """The lowest of the promised shares: a pod is judged over all of its requests."""
+        return min(self.targets.values())
+
 
 def find_faults(samples: Samples, look: Look, kept: Kept) -> Kept:
     """What is remembered after looking for faults."""
     done = done_by(samples, look.serving, look.promise, look.targets)
-    suspect = _suspect(culprits(samples, done, look.targets), look, kept.suspect)
+    beside = broken(done, look.target)
+    suspect = _suspect(culprits(samples, done, beside, look.target), look, kept.suspect)
     slow = kept.slow
     if suspect is not None and _sure(samples, look, suspect) and _may_replace(look, slow):
         slow = replace(suspect, at_s=look.clock_s, count=_count(look, slow))
     late = _late(samples, look, kept.late) if suspect is None else None
-    return replace(kept, suspect=suspect, slow=slow, late=late, broken=broken(done, min(look.targets.values())))
+    return replace(kept, suspect=suspect, slow=slow, late=late, broken=beside)
 
 
 def _suspect(found: tuple[Culprit, ...], look: Look, before: Finding | None) -> Finding | None:
@@ -74,7 +80,7 @@ def _sure(samples: Samples, look: Look, suspect: Finding) -> bool:
     if look.clock_s - suspect.at_s < SURE_S:
         return False
     done = done_by(samples, look.serving, look.promise, look.targets, warm=True)
-    return any(each.uid == suspect.about for each in culprits(samples, done, look.targets))
+    return any(each.uid == suspect.about for each in culprits(samples, done, broken(done, look.target), look.target))
 
 
 def _pause_s(slow: Finding) -> float:
@@ -100,7 +106,7 @@ def _late(samples: Samples, look: Look, before: Finding | None) -> Finding | Non
         return None
     pods = (samples.pods[uid] for uid in look.serving if uid in samples.pods)
     total = sum((tally_of(pod, samples.at_s, look.promise, look.targets, WINDOW_S) for pod in pods), Tally())
-    target = min(look.targets.values())
+    target = look.target
     if not total.ended or total.good / total.ended >= target:
         return None
     if before is not None:

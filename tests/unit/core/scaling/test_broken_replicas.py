@@ -33,4 +33,6 @@ def test_a_pod_to_which_half_as_much_again_comes_is_not_to_blame(hot: int) -> No
     done = pods((hot, 60), (100, 99), (40, 40))
     samples = Samples(at_s=0.0, pods={uid: PodSamples(uid=uid, name=uid, revision="r") for uid in done})
 
-    assert [each.uid for each in culprits(samples, done, {"chat": TARGET})] == (["pod-0"] if hot == 150 else [])
+    assert [each.uid for each in culprits(samples, done, broken(done, TARGET), TARGET)] == (
+        ["pod-0"] if hot == 150 else []
+    )
